@@ -39,7 +39,6 @@ def main() -> None:
     print(atm.diagnostics.first_stage(X, centre))
     search = atm.XiSearchCV(model, XIS).fit(X, y, anchors=centre)
     print(search)
-    print(atm.xi_by_score_test(model, X, y, centre))
     chosen = search.best_estimator_
     print(chosen.summary())
     print(atm.marginal_effects(chosen, X, "probability", above=365.0))

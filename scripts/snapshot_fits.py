@@ -667,13 +667,19 @@ def searches() -> Iterator[Case]:
         lambda: numbers(atm.leave_one_environment_out(logit, few, Y, YEAR, [0.0, 5.0], cut=3).frame()),
     )
     for name, search in (
-        ("worst", atm.XiSearchCV(atm.NormalLinear(), (0.0, 1.0, 10.0))),
-        ("mean", atm.XiSearchCV(logit, (0.0, 1.0, 10.0), "mean", one_standard_error=True)),
-        ("quantile", atm.XiSearchCV(atm.OrdinalRegression(), (0.0, 2.0), 0.9)),
+        ("worst", atm.XiSearchCV(atm.NormalLinear(), (0.0, 1.0, 10.0), "worst", rule="smallest")),
+        ("mean", atm.XiSearchCV(logit, (0.0, 1.0, 10.0), "mean", one_standard_error=True, rule="smallest")),
+        ("quantile", atm.XiSearchCV(atm.OrdinalRegression(), (0.0, 2.0), 0.9, rule="smallest")),
         (
             "boosted",
-            atm.XiSearchCV(atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=4, min_samples_leaf=10), (0.0, 3.0)),
+            atm.XiSearchCV(
+                atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=4, min_samples_leaf=10),
+                (0.0, 3.0),
+                "worst",
+                rule="smallest",
+            ),
         ),
+        ("paired", atm.XiSearchCV(logit, (0.0, 1.0, 10.0))),
     ):
 
         def run(search: Any = search, y: Any = CODES if name == "quantile" else Y) -> dict[str, Any]:
@@ -683,16 +689,16 @@ def searches() -> Iterator[Case]:
         yield f"XiSearchCV {name}", run
 
     def net() -> dict[str, Any]:
-        search = atm.ElasticNetCV(atm.NormalLinear(), (0.0, 5.0), n_lambdas=4).fit(X, Y, anchors=SITE)
+        search = atm.ElasticNetCV(atm.NormalLinear(), (0.0, 5.0), None, "worst", n_lambdas=4, rule="smallest")
+        search.fit(X, Y, anchors=SITE)
         return numbers(search.results_) | {
             "best": [search.best_lambda_, search.best_xi_],
             "nll": search.nll(X, Y).sum(),
         }
 
     def smooth() -> dict[str, Any]:
-        search = atm.SmoothSearchCV.from_formula(
-            "y ~ s(x, 5) + z | site", TABLE, model=atm.NormalLinear(), xis=(0.0, 5.0), smooths=(1.0, 0.01)
-        )
+        search = atm.SmoothSearchCV(atm.NormalLinear(), (0.0, 5.0), (1.0, 0.01), "worst", rule="smallest")
+        search.fit("y ~ s(x, 5) + z | site", TABLE)
         return numbers(search.results_) | {"best": [search.best_smooth_, search.best_xi_]}
 
     yield "ElasticNetCV", net

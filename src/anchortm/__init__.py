@@ -30,7 +30,7 @@ _HOME = {
     "Pipeline": "models.pipeline",
     "ProportionalHazards": "models.transformation",
     "Response": "inputs.response",
-    "SmoothSearchCV": "selection.searches",
+    "SmoothSearchCV": "selection.smooth_search",
     "Surv": "inputs.response",
     "Trials": "inputs.response",
     "XiSearchCV": "selection.searches",
@@ -100,8 +100,8 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.selection.path import gamma_from_quantile as gamma_from_quantile
     from anchortm.selection.path import gamma_from_xi as gamma_from_xi
     from anchortm.selection.path import xi_from_gamma as xi_from_gamma
-    from anchortm.selection.searches import SmoothSearchCV as SmoothSearchCV
     from anchortm.selection.searches import XiSearchCV as XiSearchCV
+    from anchortm.selection.smooth_search import SmoothSearchCV as SmoothSearchCV
 else:
 
     def __getattr__(name: str) -> Any:

@@ -37,8 +37,11 @@ MOVED = {
     "steps": "predict.survival_steps",
     "summary": "inference.summary",
 }
-# old modules whose names are now in two modules: the second one
-ALSO = {"search": "selection.invariance_rule", "summary": "inference.likelihood_ratio"}
+# old modules whose names are now in several modules: the others
+ALSO = {
+    "search": ("selection.invariance_rule", "selection.smooth_search"),
+    "summary": ("inference.likelihood_ratio",),
+}
 
 
 class _Redirect(Loader):
@@ -54,9 +57,8 @@ class _Redirect(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Copy the names of the module at the new path."""
         held = dict(vars(importlib.import_module(self.new)))
-        second = ALSO.get(module.__name__.removeprefix("anchortm."))
-        if second is not None:
-            also = importlib.import_module(f"anchortm.{second}")
+        for other in ALSO.get(module.__name__.removeprefix("anchortm."), ()):
+            also = importlib.import_module(f"anchortm.{other}")
             held |= {name: getattr(also, name) for name in also.__all__}
         vars(module).update(
             {name: value for name, value in held.items() if name in ("__all__", "__doc__") or not name.startswith("__")}

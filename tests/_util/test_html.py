@@ -43,6 +43,7 @@ PARTS = (
     "newplace.regressor.",  # strategies, and what they see
     "newplace.strategies.",
     "newplace.training.",
+    "selection.left_out_result.Predicted",  # a tuple of results
     "predict.mean_rows.",
     "predict.new_rows.",
     "predict.reading.",
@@ -190,7 +191,7 @@ def shown() -> dict[str, Any]:
             "y ~ s(x, 5) | site", smooth, model=atm.NormalLinear(), xis=[0, 1], smooths=[1, 0.1]
         ),
         atm.elastic_net_path(atm.NormalLinear(), data, y, town, [0, 1], n_lambdas=3),
-        atm.xi_by_score_test(atm.NormalLinear(), data, y, town),
+        atm.xi_by_score_test(atm.NormalLinear(), data, y, site % 2),
         atm.marginal_effects(logit, data),
         atm.proportionality_test(atm.ContinuousLogit(), data, y),
         d.score_test(atm.NormalLinear(), data, y, town),

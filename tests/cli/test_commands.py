@@ -13,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import anchortm as atm
 from anchortm.cli.main import main
+from anchortm.exceptions import AnchorTMWarning
 
 CGD = "Surv(tstop, status) ~ treat + age | center"
 WINE = "rating ~ temp + contact | judge"
@@ -184,17 +185,21 @@ def test_choose(folder: Path, capsys) -> None:
     line = "choose shifted.csv -m lm -f 'y ~ x | place' -x 0,1,3,10"
     found = {row["rule"]: row["xi"] for row in read(line, capsys)["table"]}
     for rule, objective in (("worst", "worst"), ("q90", 0.9), ("mean", "mean")):
-        search = atm.XiSearchCV.from_formula(
-            "y ~ x | place", data, model=atm.NormalLinear(), xis=xis, objective=objective
-        )
+        search = atm.XiSearchCV(atm.NormalLinear(), xis, objective).fit("y ~ x | place", data)
         assert found[rule] == search.best_xi_
         one = read(f"{line} --rule {rule}", capsys)
         assert one["xi"] == search.best_xi_
-        np.testing.assert_allclose([row["nll"] for row in one["table"]], search.results_.objective)
+        np.testing.assert_allclose([row["objective"] for row in one["table"]], search.results_.objective)
         assert [row["xi"] for row in one["table"] if row["chosen"]] == [search.best_xi_]
     parts = atm.Formula("y ~ x | place", data)
-    rule = atm.xi_by_score_test(atm.NormalLinear(), parts.X, parts.y, parts.anchors)
+    with pytest.warns(AnchorTMWarning, match="over-identify"):
+        rule = atm.xi_by_score_test(atm.NormalLinear(), parts.X, parts.y, parts.anchors)
     assert found["invariance"] == rule.xi
+    far = atm.XiSearchCV(atm.NormalLinear(), xis, design="further").fit("y ~ x | place", data)
+    assert found["further"] == far.best_xi_
+    one = read(f"{line} --rule further", capsys)
+    assert one["xi"] == far.best_xi_
+    assert far.verdict_.sentence[1:] in one["advice"]
     assert found["shifts"] == pytest.approx(atm.xi_from_gamma(atm.gamma_from_quantile(0.95)))
     assert main([*shlex.split(line), "-r", "worst", "-o", "c.csv", "-p", "c.png"]) == 0
     printed = capsys.readouterr().out
@@ -208,7 +213,7 @@ def test_choose(folder: Path, capsys) -> None:
 
 def test_choose_without_a_choice(folder: Path, capsys) -> None:
     found = read(f"choose cgd.csv -m weibull -f '{CGD}' -x 0,1", capsys)
-    assert found["advice"] == "No penalty helps the left-out sites: keep xi = 0."
+    assert found["advice"] == "No penalty clearly helps the left-out sites: keep xi = 0."
     assert main(["choose", "cgd.csv", "-m", "weibull", "-f", CGD.split(" |")[0]]) == 1
     assert "choose needs environments" in capsys.readouterr().err
 

@@ -151,7 +151,7 @@ def test_ctrl_c_leaves_a_clean_line(folder: Path) -> None:
     xis = ",".join(map(str, range(300)))
     line = ["loeo", "big.parquet", "-m", "c-logit", "-f", "y ~ x | site", "-x", xis, "-o", "out.csv"]
     marked = (
-        "import sys, anchortm.selection.left_out as m; f = m.folds\n"
+        "import sys, anchortm.selection.left_out_table as m; f = m.folds\n"
         "def begun(*a, **k):\n    print('BEGUN', flush=True)\n    return f(*a, **k)\n"
         "m.folds = begun\nfrom anchortm.cli.main import main\nsys.exit(main(sys.argv[1:]))"
     )

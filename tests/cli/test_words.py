@@ -181,16 +181,15 @@ def test_choose_says_which_site_decides(capsys) -> None:
     table = pd.read_csv("c.csv").set_index("rule")
     assert "chosen" not in table
     scores = atm.leave_one_environment_out(atm.NormalLinear(), "y ~ sex | site", DATA, xis=[0, 1]).frame()
-    at_best = scores[scores.xi == table.xi["worst"]].sort_values("nll")
-    assert table.site["worst"] == at_best.environment.iloc[-1]
-    assert table.rows["worst"] == at_best.n.iloc[-1]
-    assert f"worst is decided by {at_best.environment.iloc[-1]} ({at_best.n.iloc[-1]} rows)" in printed
-    assert "Caution" not in printed
+    large = scores[(scores.xi == table.xi["worst"]) & (scores.n >= 10)].sort_values("skill")
+    assert table.site["worst"] == large.environment.iloc[0]
+    assert table.rows["worst"] == large.n.iloc[0]
+    assert f"hardest site of worst: {large.environment.iloc[0]} ({large.n.iloc[0]} rows)" in printed
     wild = DATA.assign(y=DATA.y.where(DATA.site != "Ulm", 5 * DATA.y + 3))
     wild.to_csv("w.csv", index=False)
-    printed = said(line.replace("d.csv", "w.csv"), capsys, 0)
-    assert "worst is decided by Ulm (5 rows)" in printed
-    assert "Caution: with fewer than 10 rows a site decides by chance" in printed
+    small = said(f"{line.replace('d.csv', 'w.csv')} --rule worst", capsys, 0)
+    assert "Ulm" not in small  # five rows do not decide
+    assert "1 of 3 sites has fewer than 10 rows: not counted in the worst" in " ".join(small.split())
 
 
 def test_diagnose_sorts_mean_residuals(capsys) -> None:

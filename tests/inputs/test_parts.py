@@ -149,9 +149,8 @@ def ask_left_out(case: Case, source: Path | None, folder: Path) -> None:
 
 def ask_searches(case: Case, source: Path | None, folder: Path) -> None:
     model = case.model()
-    found = atm.XiSearchCV.from_formula(
-        case.formula, case.data if source is None else source, model=model, xis=XIS, **case.columns
-    )
+    found = atm.XiSearchCV(model, XIS, "worst", rule="smallest")
+    found.fit(case.formula, case.data if source is None else source, **case.columns)
     by_hand = left_out_by_hand(case)
     worst = {xi: max(nll for (_, at), nll in by_hand.items() if at == xi) for xi in XIS}
     best = min(worst, key=worst.__getitem__)

@@ -220,7 +220,7 @@ def test_left_out_environments_and_validation_know_strata() -> None:
     watched.fit(columns, y, anchors=SITE, offset=OFFSET)
     held = watched.nll(columns[~rest], y[~rest], offset=OFFSET[~rest]).mean()
     assert watched.loss_history_.held_out.min() == pytest.approx(held, abs=1e-10)
-    search = atm.XiSearchCV(model, [0, 2]).fit(columns, y, anchors=SITE, offset=OFFSET)
+    search = atm.XiSearchCV(model, [0, 2], "worst", rule="smallest").fit(columns, y, anchors=SITE, offset=OFFSET)
     assert search.best_xi_ == table.groupby("xi").nll.max().idxmin()
 
 

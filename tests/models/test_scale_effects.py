@@ -236,7 +236,7 @@ def test_left_out_places_are_predicted_by_fits_to_the_others(second):
         assert row.nll == pytest.approx(alone.nll(X[~train], Y[~train]).mean(), rel=1e-8)
     last = dict(zip(table.columns, table.iloc[-1], strict=True))
     np.testing.assert_allclose([last[f"coef_{name} (scale)"] for name in ("x1", "x2")], alone.scale_coef_, rtol=1e-6)
-    search = atm.XiSearchCV(model, [0.0, 2.0]).fit(X, Y, anchors=SITE)
+    search = atm.XiSearchCV(model, [0.0, 2.0], "worst", rule="smallest").fit(X, Y, anchors=SITE)
     assert search.results_.objective.min() == pytest.approx(table.groupby("xi").nll.max().min())
     assert search.best_estimator_.scale_coef_.size == 2
 

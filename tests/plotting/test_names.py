@@ -185,7 +185,7 @@ def test_environments_keep_the_name_of_their_column() -> None:
     assert "3 environments, 2 values of xi" in repr(plain)
     assert plain.plot().get_ylabel().endswith("of the left-out environment")
     net = atm.ElasticNetCV(atm.NormalLinear(), xis, n_lambdas=2).fit(FORMULA, DATA)
-    assert net.plot().get_ylabel() == "worst nll of left-out environments (hospital)"
+    assert net.plot().get_ylabel() == "minus skill of left-out environments (hospital), 0.9 quantile"
 
 
 def test_environments_by_another_column() -> None:

@@ -98,14 +98,14 @@ def test_wheel_works_without_the_checkout(tmp_path: Path) -> None:
 
 def test_a_new_centre(capsys: pytest.CaptureFixture[str]) -> None:
     printed = run("cgd_centres", capsys)
-    assert "p = 0.82" in printed
-    assert "XiSearchCV(ProportionalHazards, worst): xi = 0" in printed
+    assert "p = 0.83" in printed
+    assert "XiSearchCV(ProportionalHazards, 0.9): xi = 0" in printed
     assert (ROOT / "output" / "cgd_centres.png").stat().st_size > 10_000
 
 
 def test_judges_disagree(capsys: pytest.CaptureFixture[str]) -> None:
     printed = run("wine_judges", capsys)
-    assert "XiSearchCV(OrdinalRegression, worst): xi = 3" in printed
+    assert "XiSearchCV(OrdinalRegression, 0.9): xi = 3" in printed
     assert "9 anchor directions and 6 parameters: over-identified" in printed
     assert (ROOT / "output" / "wine_judges.png").stat().st_size > 10_000
 

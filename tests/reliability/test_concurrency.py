@@ -250,7 +250,7 @@ def everything(folder: Path) -> None:
     atm.anchor_path(atm.NormalLinear(), X, y, site, [0, 1]).plot(figure.add_subplot())
     atm.leave_one_environment_out(atm.NormalLinear(), X, y, site, [0, 1]).plot(figure.add_subplot())
     figure.savefig(folder / "f.png")
-    atm.xi_by_score_test(atm.NormalLinear(), X, y, site)
+    atm.xi_by_score_test(atm.NormalLinear(), X, y, site % 2)
     atm.XiSearchCV(atm.NormalLinear(), [0, 1]).fit(X, y, anchors=site)
     atm.scenarios.la().draw(np.random.default_rng(0))
     atm.marginal_effects(by_formula, data)

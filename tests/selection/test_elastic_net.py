@@ -353,7 +353,7 @@ def test_a_path_in_xi() -> None:
 def test_search_is_brute_force(objective) -> None:
     model = atm.NormalLinear(penalty_factor="deviation", tol=1e-11)
     lambdas, xis = [0.3, 0.1, 0.03, 0.01], [0.0, 2.0]
-    search = atm.ElasticNetCV(model, xis, lambdas, objective, l1_ratio=0.8).fit(X, Y, anchors=SITE)
+    search = atm.ElasticNetCV(model, xis, lambdas, objective, l1_ratio=0.8, rule="smallest").fit(X, Y, anchors=SITE)
     table = {}
     for strength in lambdas:
         for xi in xis:
@@ -368,7 +368,9 @@ def test_search_is_brute_force(objective) -> None:
     best = min(table, key=table.get)
     assert (search.best_lambda_, search.best_xi_) == best
     assert search.best_estimator_.get_params()["l1"] == pytest.approx(0.8 * best[0])
-    assert set(search.loeo_.frame()) == {"environment", "xi", "n", "nll", "converged", "notes", "lambda", "nonzero"}
+    assert set(search.loeo_.frame()) == {
+        *("environment", "xi", "n", "nll", "skill", "converged", "notes", "lambda", "nonzero")
+    }
     assert len(search.loeo_.summary()) == 8
     assert f"lambda = {best[0]:g}, xi = {best[1]:g}" in repr(search)
     assert np.isfinite(search.nll(X, Y)).all()

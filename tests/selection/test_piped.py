@@ -79,7 +79,7 @@ def test_a_search_chooses_and_refits_the_pipeline() -> None:
     np.testing.assert_array_equal(
         search.predict_quantiles(X, 0.9)[:, 0], atm.predict_table(best, X, quantiles=[0.9])["q0.9"]
     )
-    assert repr(search).startswith("XiSearchCV(NormalLinear, worst)")
+    assert repr(search).startswith("XiSearchCV(NormalLinear, 0.9)")
     assert isinstance(pipeline[-1].xi, float)
     assert not hasattr(pipeline[-1], "coef_")  # what was passed is not changed
 

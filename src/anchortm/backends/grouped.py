@@ -22,17 +22,18 @@ from anchortm.backends.lockstep import Groups, Lane, Made, Table, View
 from anchortm.backends.reading import Batch, Reader, located
 from anchortm.backends.scan import AnchorFacts, Scan, _outcome_facts, _picks, _union
 from anchortm.backends.streamed import Stream, _joined
+from anchortm.backends.structure import Structure
 from anchortm.engine.data import Data
 from anchortm.engine.lost_columns import Lost, identified, lost_strata
 from anchortm.engine.problem import Problem
 from anchortm.inputs.design import Design
 from anchortm.inputs.missing import Counts
-from anchortm.inputs.response import Response, as_response
+from anchortm.inputs.response import Kind, Response, as_response
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Fit", "GroupedStream", "Part", "held_out_loss", "unknown_outcomes"]
+__all__ = ["Fit", "GroupedStream", "HeldOut", "Part", "held_out_loss", "unknown_outcomes"]
 
 Codes = NDArray[np.intp]
 
@@ -270,6 +271,16 @@ class Part(Stream):
         part._sum_up()
         return part
 
+    def bare(self) -> Part:
+        """Return the rows without covariates, strata and anchors, for the model that skill is measured from."""
+        part = copy(self)
+        part.structure = Structure(self.structure.spec, (), (), ())
+        part.names, part.marks, part.mixture, part.lost = (), (), None, ()
+        part.reader = replace(self.reader, bare=True, gone=((), ()), anchors=None)
+        part._latest_plan = None
+        part.__dict__.pop("_geometry", None)
+        return part
+
     @property
     def lane(self) -> Lane:
         """Return the way to the rows."""
@@ -319,7 +330,7 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _HeldOut:
-    """The total weight of rows, and their weighted log-likelihood under several fits."""
+    """The total weight of rows, how many of them are exact, and their weighted log-likelihood under several fits."""
 
     reader: Reader
     names: tuple[str, ...]
@@ -331,12 +342,19 @@ class _HeldOut:
     def on(self, made: Made) -> Array:
         batch = made.batch
         if batch is None:
-            return np.zeros(1 + len(self.fits))
+            return np.zeros(2 + len(self.fits))
         design = Design(batch.X, self.names, True)
         rows = Data(batch.response, design, None, batch.weights, batch.offset, (), mixture=batch.mixture)
         w = np.ones(len(batch.response)) if batch.weights is None else batch.weights
         logliks = (fit.problem.logliks(fit.link, fit.baseline, fit.others, rows) for fit in self.fits)
-        return np.array([w.sum(), *(w @ loglik for loglik in logliks)])
+        return np.array([w.sum(), w[batch.response.kind == Kind.EXACT].sum(), *(w @ loglik for loglik in logliks)])
+
+
+class HeldOut(NamedTuple):
+    """The rows of one group under fits to the others: mean losses, and the number of exact rows, as weights count."""
+
+    nll: Array
+    exact: float
 
 
 def unknown_outcomes(grouped: GroupedStream, k: int, part: Part) -> list[str]:
@@ -346,9 +364,9 @@ def unknown_outcomes(grouped: GroupedStream, k: int, part: Part) -> list[str]:
     return [*classes, *lost_strata(part.lost, grouped.whole.mixture)]
 
 
-def held_out_loss(grouped: GroupedStream, k: int, part: Part, fits: list[Fit]) -> Array:
+def held_out_loss(grouped: GroupedStream, k: int, part: Part, fits: list[Fit]) -> HeldOut:
     """Return the mean negative log-likelihood of the rows of one group under each of the fits to the others."""
     bare = [fit._replace(problem=fit.problem.with_data(None)) for fit in fits]
     work = _HeldOut(part.reader, part.names, bare)
-    total, *logliks = grouped.only(k, part.reader).map(work, np.add, "log-likelihood of left-out rows")
-    return np.asarray(-np.array(logliks) / total)
+    total, exact, *logliks = grouped.only(k, part.reader).map(work, np.add, "log-likelihood of left-out rows")
+    return HeldOut(np.asarray(-np.array(logliks) / total), float(exact))

@@ -149,6 +149,7 @@ class Reader:
     dense: bool = False  # whether the levels of wide factors are filled in as columns of numbers
     gone: tuple[tuple[int, ...], tuple[str, ...]] = ((), ())  # covariates and corners that a part has lost
     integers: tuple[str, ...] = ()  # columns of integers with gaps, which pandas reads as floats
+    bare: bool = False  # whether rows lose their covariates, strata and anchors
 
     @property
     def columns(self) -> list[str]:
@@ -214,6 +215,9 @@ class Reader:
 
     def recoded(self, batch: Batch) -> Batch:
         """Return rows that a reader of more rows has read, with the classes, levels and columns of this one."""
+        if self.bare:
+            nothing = np.zeros((len(batch.response), 0))
+            batch = Batch(batch.response, nothing, None, batch.weights, batch.offset)
         if any(self.gone):
             batch = batch.without(*self.gone)
         response, X, anchors = batch.response, batch.X, batch.anchors

@@ -225,7 +225,11 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
         estimator
             A new model of the same class.
         """
-        made: Self = clone(self).set_params(**parameters)
+        # as clone(self).set_params(**parameters), which reads the signature of the constructor three times
+        arguments = self.get_params(deep=False) | parameters
+        plain = (type(None), bool, int, float, str)
+        own: dict[str, Any] = {k: v if isinstance(v, plain) else clone(v, safe=False) for k, v in arguments.items()}
+        made = type(self)(**own)
         return made._keep(problem, result)
 
     def _copy_with(self, result: FitResult) -> Self:

@@ -20,12 +20,13 @@ from anchortm.inputs.response import Kind, Response
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import Given, given
 from anchortm.newplace.comparison import Comparison, like_table
-from anchortm.newplace.scoring import at_the_same_width, concordance_or_nan, scores_of_rows, width_ratio
+from anchortm.newplace.scoring import at_the_same_width, concordance_or_nan, scores_of_rows
 from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
 from anchortm.newplace.training import Training, inner_folds
 from anchortm.newplace.verdict import Verdict
-from anchortm.selection.designs import FEWEST, Direction, Fold, direction_of, further, like
-from anchortm.selection.further import further_verdict
+from anchortm.predict.widths import mean_ratio
+from anchortm.selection.designs import FEWEST, Direction, Fold, further, like
+from anchortm.selection.further import direction_for, further_verdict
 from anchortm.selection.places import Out, Places, Record, places_of
 from anchortm.selection.tuning import Tuning
 
@@ -166,13 +167,11 @@ class _Run:
     def compare(self, designs: list[str], new: Any, whole: Task) -> Comparison:
         """Return the comparison by these designs; ``whole`` counts its three parts."""
         places = self.places
-        full = Training(self.rows, places, frozenset())
-        ml = self._new_model(full) if "further" in designs else None
-        at_new = None if new is None or ml is None else self._means_of(ml, new)
         folds: list[Fold] = like(places) if "like" in designs else []
         direction: Direction | None = None
-        if ml is not None:
-            direction = direction_of(places, np.asarray(ml.coef_), new=at_new)
+        at_new: Array | None = None
+        if "further" in designs:
+            direction, at_new = direction_for(self.rows, places, new)
             folds = folds + further(places, direction)
         outer = places.records([fold.out for fold in folds], self.n_jobs, "left-out environments")
         whole.step()
@@ -186,16 +185,6 @@ class _Run:
         rows = _with_reference([row for part in found for row in part])
         verdict = self._verdict(rows, folds, outer, direction)
         return Comparison(rows, type(self.rows.model).__name__, verdict, self.min_rows)
-
-    def _new_model(self, full: Training) -> Any:
-        """Return the maximum-likelihood fit to all rows, which reads new rows and gives the direction."""
-        return self.rows.reading(full.fit(), self.places.problem)
-
-    def _means_of(self, model: Any, new: Any) -> Array:
-        matrix = model.new_rows_.matrix(new)
-        if not matrix.shape[0]:
-            raise InputError("new has no rows: pass rows of the new place, without outcomes")
-        return np.asarray(matrix.mean(axis=0))
 
     def _inner(self, folds: list[Fold], outer: dict[Out, Record], new: Array | None) -> dict[Fold, list[Fold]]:
         """Return the folds on which strategies are tuned, for each fold."""
@@ -311,15 +300,14 @@ def _spread_part(reference: Any, found: dict[str, Any] | None, train: Training, 
     if reference is None or found is None:
         return None
     ml, base = reference
-    ratios, groups = width_ratio(found["distribution"], base["distribution"]), train.places.groups[held]
+    groups = train.places.groups[held]
     nll = np.full(groups.size, math.nan)
     for e in np.unique(groups):
-        own = groups == e
-        known = ratios[own][np.isfinite(ratios[own]) & (ratios[own] > 0.0)]
-        if known.size:
-            wider = at_the_same_width(ml, train.raw(held[own]), float(np.exp(np.log(known).mean())))
-            if wider is not None:
-                nll[own] = wider
+        own = np.flatnonzero(groups == e)
+        ratio = mean_ratio(found["distribution"][own], base["distribution"][own])
+        wider = at_the_same_width(ml, train.raw(held[own]), ratio)
+        if wider is not None:
+            nll[own] = wider
     return nll
 
 

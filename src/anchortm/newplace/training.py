@@ -10,16 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
-from anchortm.engine.lost_columns import lost_strata, notes_of
-from anchortm.engine.problem import Problem
-from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError
 from anchortm.inputs.clusters import INTERCEPT, make_clusters
 from anchortm.inputs.missing import rows_taken
 from anchortm.models.given import Given
 from anchortm.selection.designs import FEWEST, Fold, direction_of, further, like
 from anchortm.selection.places import Out, Places
-from anchortm.selection.splits import Codes, without_covariates
+from anchortm.selection.splits import Codes, with_all_columns, without_covariates
 from anchortm.selection.tuning import Tuning
 
 __all__ = ["Training", "inner_folds"]
@@ -112,7 +109,9 @@ class Training:
             n = weights.sum()
             kept = problem.data._replace(weights=weights * n / (np.unique(groups).size * total))
             problem = problem.on(problem.spec, kept)
-        return self.given.model.with_result(problem, _with_all_columns(self.places.problem, problem), xi=xi)
+        return self.given.model.with_result(
+            problem, with_all_columns(self.places.problem, problem, problem.fit()), xi=xi
+        )
 
     def fit_random_intercept(self) -> Any:
         """Return the model with a random intercept for each environment, fitted by maximum likelihood."""
@@ -124,27 +123,6 @@ class Training:
         clusters = make_clusters(self.environments.tolist(), "environment", [INTERCEPT], data.names, data.design.matrix)
         clusters.check(spec.single_rows_show_effects(data.response))
         problem = problem.on(spec, data._replace(anchors=None, clusters=clusters))
-        result = _with_all_columns(self.places.problem, problem)
+        result = with_all_columns(self.places.problem, problem, problem.fit())
         # rows that are predicted have no column of clusters
         return self.given.model.with_result(replace(problem, spec=plain), result, xi=0.0)
-
-
-def _with_all_columns(whole: Problem, part: Problem) -> FitResult:
-    """Return the fit to some of the rows; columns that they do not identify have the coefficient 0."""
-    result, lost = part.fit(), part.data.lost
-    if not lost or not part.data.names:
-        return result
-    names = whole.data.names
-    if lost_strata(lost, whole.data.mixture) or {one.name for one in lost} - set(names):
-        raise InputError(notes_of(lost, ()))
-    known = dict(zip(result.coef_names, result.coef.tolist(), strict=True))
-    coef = np.array([known.get(name, 0.0) for name in names])
-    return replace(
-        result,
-        coef=coef,
-        coef_names=list(names),
-        marks=whole.data.marks,
-        n_features_in=result.n_features_in + len(lost),
-        information=None,
-        jacobian=None,
-    )

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["coefficient_path", "flattening", "left_out", "net_path", "net_search", "rounds", "rule", "xi_search"]
 
 
+SCORES = {
+    "nll": "mean negative log-likelihood",
+    "skill": "skill (higher is better)",
+    "regret": "change of the negative log-likelihood from xi = 0",
+}
+
+
 def coefficient_path(path: Path, ax: Axis = None) -> Axes:
     """Draw the coefficients of an ``AnchorPath`` against xi; dotted lines mark fits with a known lower minimum.
 
@@ -132,9 +139,8 @@ def net_search(search: NetSearch, ax: Axis = None) -> Axes:
         ax.xaxis.set_major_formatter(lambda value, _: f"{at[np.abs(shown - value).argmin()]:g}")
     else:
         lambda_axis(ax)
-    of = "" if isinstance(search.objective, str) else " of the"
     name = search.loeo_.environment_name
-    ax.set_ylabel(f"{_objective(search)}{of} nll of left-out environments{f' ({name})' if name else ''}")
+    ax.set_ylabel(f"{_loss(search)} of left-out environments{f' ({name})' if name else ''}, {_objective(search)}")
     outside_legend(ax)
     return ax
 
@@ -142,8 +148,8 @@ def net_search(search: NetSearch, ax: Axis = None) -> Axes:
 def xi_search(search: XiSearch, ax: Axis = None) -> Axes:
     """Draw the objective of a ``XiSearchCV`` against xi; a circle marks the choice.
 
-    With the mean as objective, bars are plus and minus one standard error of the difference from the best xi. With the
-    worst environment or a quantile, thin lines are the left-out environments.
+    Bars are plus and minus one standard error of the difference from the xi that others are compared with. Thin lines
+    are the left-out environments, or the folds if the outermost environments were left out.
 
     Examples
     --------
@@ -157,35 +163,54 @@ def xi_search(search: XiSearch, ax: Axis = None) -> Axes:
     >>> plt.close(ax.figure)
     """
     ax = new_axes(ax)
-    place = search.loeo_.environment_name or "environment"
     table = search.results_[np.isfinite(search.results_.index)]
     at = table.index.to_numpy(dtype=np.float64)
+    lines, what = _lines(search, table)
+    for k, name in enumerate(lines.columns):
+        ax.plot(at, lines[name], color="0.7", linewidth=0.7, zorder=1, label=f"left-out {what}" if k == 0 else None)
     if "standard_error" in table:
-        bars: dict[str, Any] = {"fmt": "none", "ecolor": "0.5", "capsize": 3, "label": "one standard error"}
-        ax.errorbar(at, table.objective, yerr=table.standard_error, **bars)
-    else:
-        nll = search.loeo_.frame().pivot(index="xi", columns="environment", values="nll").loc[table.index]
-        for k, name in enumerate(nll.columns):
-            label = f"left-out {place}" if k == 0 else None
-            ax.plot(at, nll[name], color="0.7", linewidth=0.7, zorder=1, label=label)
+        bars: dict[str, Any] = {"fmt": "none", "ecolor": COLOURS[0], "capsize": 3, "label": "one standard error"}
+        ax.errorbar(at, table.objective, yerr=table.standard_error.where(np.isfinite(table.standard_error)), **bars)
     ax.plot(at, table.objective, "-", color=COLOURS[0], marker="o", markersize=4, zorder=3, label=_objective(search))
     if np.isfinite(search.best_xi_):
         there = search.best_xi_, table.objective[search.best_xi_]
         ax.plot(*there, "o", color="black", fillstyle="none", markersize=11, zorder=4, label="chosen")
     xi_axis(ax, at)
-    ax.set_ylabel(f"mean negative log-likelihood\nof the left-out {place}")
+    ax.set_ylabel(f"{_loss(search)}\nof the left-out {what}")
     ax.set_title(f"chosen: xi = {search.best_xi_:g}", fontsize="medium")
     ax.legend(frameon=False)
     return ax
 
 
+def _lines(search: XiSearch, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return the losses of what was left out against xi, and what that is."""
+    if search.design == "further":
+        return table.drop(columns=["objective", "difference"]), "outermost environments"
+    losses = search.loeo_.frame().pivot(index="xi", columns="environment", values=_score(search)).loc[table.index]
+    return losses if search.rule == "smallest" else -losses, search.loeo_.environment_name or "environment"
+
+
+def _score(search: XiSearch | NetSearch) -> str:
+    return "nll" if search.rule == "smallest" else "skill"
+
+
+def _loss(search: XiSearch | NetSearch) -> str:
+    """Return a name for the losses that a search compares."""
+    return "mean negative log-likelihood" if search.rule == "smallest" else "minus skill"
+
+
 def _objective(search: XiSearch | NetSearch) -> str:
     """Return a name for what a search minimises."""
+    if getattr(search, "design", "like") == "further":
+        return "mean over folds"
     return search.objective if isinstance(search.objective, str) else f"{search.objective:g} quantile"
 
 
-def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = True) -> Axes:
-    """Draw the nll of each left-out environment against xi; name the ``label`` worst ones at the first xi.
+def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = True, *, of: str = "nll") -> Axes:
+    """Draw a score of each left-out environment against xi.
+
+    ``of`` is "nll", "skill" or "regret". The ``label`` hardest environments at the first xi are named; of regret, those
+    with the largest gains and losses at the last xi.
 
     Examples
     --------
@@ -198,20 +223,29 @@ def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = Tr
     ['worst', 'others', 'judge 7', 'median']
     >>> plt.close(ax.figure)
     """
+    if of not in SCORES:
+        raise InputError(f"of must be one of {', '.join(SCORES)}, not {of!r}")
     ax = new_axes(ax, figsize=(7.5, 4.5))
-    table = result.frame().dropna(subset=["nll"]).pivot(index="xi", columns="environment", values="nll")
+    table = result.frame().dropna(subset=[of]).pivot(index="xi", columns="environment", values=of)
     table = table[np.isfinite(table.index)]
-    hardest = sorted(table.iloc[0].nlargest(label).index, key=str)
-    others = table.drop(columns=hardest)
-    ax.plot(table.index, table.max(axis=1), color="tab:red", linewidth=6, alpha=0.3, zorder=2, label="worst")
+    if of == "regret":
+        last = table.iloc[-1]
+        chosen = [*last.nsmallest(label).index, *last.nlargest(label).index]
+        ax.axhline(0.0, color="black", linewidth=1, zorder=2)
+    else:
+        chosen = list((table.iloc[0].nlargest if of == "nll" else table.iloc[0].nsmallest)(label).index)
+        worst = table.max(axis=1) if of == "nll" else table.min(axis=1)
+        ax.plot(table.index, worst, color="tab:red", linewidth=6, alpha=0.3, zorder=2, label="worst")
+    named = sorted(dict.fromkeys(chosen), key=str)
+    others = table.drop(columns=named)
     for k, name in enumerate(others.columns):
         ax.plot(table.index, others[name], color="0.7", linewidth=0.7, zorder=1, label="others" if k == 0 else None)
-    for k, name in enumerate(hardest):
+    for k, name in enumerate(named):
         own = level_label(result.environment_name, name)
-        ax.plot(table.index, table[name], STYLES[k % 4], color="black", zorder=3, label=own)
+        ax.plot(table.index, table[name], STYLES[k % 4], color="black" if k < 4 else "0.45", zorder=3, label=own)
     ax.plot(table.index, table.median(axis=1), color="tab:blue", linewidth=2.5, zorder=4, label="median")
     xi_axis(ax, table.index.to_numpy(dtype=np.float64))
-    ax.set_ylabel(f"mean negative log-likelihood\nof the left-out {result.environment_name or 'environment'}")
+    ax.set_ylabel(f"{SCORES[of]}\nof the left-out {result.environment_name or 'environment'}")
     if legend:
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax
@@ -258,8 +292,8 @@ def rule(table: pd.DataFrame, level: float, chosen: float | None, ax: Axis = Non
     --------
     >>> import matplotlib.pyplot as plt, anchortm as atm
     >>> data = atm.datasets.load_wine()
-    >>> formula = "rating ~ temp + contact | judge"
-    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), formula, data)
+    >>> data["half"] = data.judge > 4
+    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), "rating ~ temp + contact | half", data)
     >>> ax = atm.plotting.rule(rule.frame(), rule.level, rule.xi)  # the same as rule.plot()
     >>> ax.get_legend().get_texts()[0].get_text()
     'level 0.05'

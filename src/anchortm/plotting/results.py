@@ -96,6 +96,7 @@ class NetSearch(Protocol):
     """A fitted search over a grid: ``ElasticNetCV`` or ``SmoothSearchCV``."""
 
     objective: str | float
+    rule: str
     results_: pd.DataFrame
     best_xi_: float
 
@@ -108,6 +109,8 @@ class XiSearch(Protocol):
     """A fitted search over xi: ``XiSearchCV``."""
 
     objective: str | float
+    rule: str
+    design: str
     results_: pd.DataFrame
     best_xi_: float
 

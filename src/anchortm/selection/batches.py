@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,8 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from anchortm._typing import Array
-from anchortm.backends.grouped import Fit, GroupedStream, held_out_loss, unknown_outcomes
+from anchortm.backends.grouped import Fit, GroupedStream, HeldOut, held_out_loss, unknown_outcomes
 from anchortm.backends.streamed import Stream
 from anchortm.engine.lost_columns import Shared, notes_of
 from anchortm.engine.problem import Problem
@@ -22,7 +22,8 @@ from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.models.given import Given
 from anchortm.selection.folds import Grid, row_of
-from anchortm.selection.splits import fits_at
+from anchortm.selection.held import Held
+from anchortm.selection.splits import bare_specification, fits_at
 
 __all__ = ["LeftOut", "left_out_in_batches"]
 
@@ -40,6 +41,7 @@ class LeftOut(NamedTuple):
     n_passes: int | None = None
     n_missing: int = 0
     environment_name: str | None = None
+    held: Mapping[Any, Held] = MappingProxyType({})  # predictions for the rows of each environment
     missing: Mapping[Any, int] = MappingProxyType({})  # left-out rows that were dropped behind transformers
 
 
@@ -74,24 +76,39 @@ def left_out_in_batches(
     if len(names) < 2:
         raise InputError("there is a single environment: no rows remain for the fit when it is left out")
     parts = stream.together([_named(names[e], partial(_fold, problem, grouped, e)) for e in range(len(names))])
-    fits = stream.together(
-        [
-            _named(names[e], partial(_fit, fold.like(problems[j].at(xi=xi)), full[j, xi], fold.shared))
-            for e, fold in enumerate(parts)
-            for j, xi in places
-        ]
+    several = [_fits(fold, problems, full) for fold in parts]
+    fits = stream.together([_named(names[e], call) for e, calls in enumerate(several) for call in calls])
+    size = len(places) + 1
+    by_environment = [fits[e * size : (e + 1) * size] for e in range(len(names))]
+    losses = stream.together(
+        [call for e, own in enumerate(by_environment) for call in _losses(grouped, e, parts[e], own)]
     )
-    by_environment = [fits[e * len(places) : (e + 1) * len(places)] for e in range(len(names))]
-    losses = stream.together([partial(_loss, grouped, e, parts[e], own) for e, own in enumerate(by_environment)])
     found, called = [], problem.names_of(stream)
-    for e, name in enumerate(names):
-        scan = grouped.scans[e]
-        n = scan.n_rows if stream.reader.weight is None else scan.n_total
-        for (j, xi), fit, nll in zip(places, by_environment[e], losses[e].tolist(), strict=True):
-            own = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": fit.converged}
-            beta = parts[e].shared.widen(fit.baseline, fit.others)[1]
-            found.append(own | {"notes": parts[e].notes} | row_of(problems[j].spec, called, beta, by))
+    for e, fold in enumerate(parts):
+        about = {"environment": names[e]} | _about(grouped, e, *losses[2 * e : 2 * e + 2]) | {"notes": fold.notes}
+        for (j, xi), fit, nll in zip(places, by_environment[e][:-1], losses[2 * e].nll.tolist(), strict=True):
+            beta = fold.shared.widen(fit.baseline, fit.others)[1]
+            own = {"xi": xi, "nll": nll, "converged": fit.converged}
+            found.append(own | about | row_of(problems[j].spec, called, beta, by))
     return LeftOut(found, rows, problems, full, stream.n_passes, stream.scan.missing.n_missing, _name(stream, column))
+
+
+def _fits(fold: _Fold, problems: Sequence[Problem], full: Full) -> list[Callable[[], Fit]]:
+    """Return the fits without one environment at each place, and last the one without covariates."""
+    calls = [partial(_fit, fold.like(problems[j].at(xi=xi)), result, fold.shared) for (j, xi), result in full.items()]
+    return [*calls, partial(_null_fit, fold.null)]
+
+
+def _losses(grouped: GroupedStream, e: int, fold: _Fold, fits: list[Fit]) -> list[Callable[[], HeldOut]]:
+    """Return what computes the losses of an environment under its fits, and under the last one, without covariates."""
+    return [partial(_loss, grouped, e, fold, fits[:-1]), partial(_loss, grouped, e, fold, fits[-1:], True)]
+
+
+def _about(grouped: GroupedStream, e: int, held: HeldOut, null: HeldOut) -> dict[str, float]:
+    """Return the size of an environment, its events, and its loss without covariates."""
+    scan = grouped.scans[e]
+    n = scan.n_rows if grouped.whole.reader.weight is None else scan.n_total
+    return {"n": n, "events": held.exact if scan.time else math.nan, "null": float(null.nll[0])}
 
 
 def _environments(stream: Stream, given: Any) -> str | None:
@@ -140,6 +157,7 @@ class _Fold(NamedTuple):
     train: Problem
     shared: Shared
     unknown: list[str]
+    null: Problem
 
     @property
     def notes(self) -> str:
@@ -155,7 +173,8 @@ def _fold(problem: Problem, grouped: GroupedStream, e: int) -> _Fold:
     """Return the problem without one environment, with the basis made from the other rows."""
     part = grouped.without(e)
     train = type(problem).on(problem.spec.for_columns(problem.data.names, part.names), part)
-    return _Fold(train, Shared.of(problem, train), unknown_outcomes(grouped, e, part))
+    null = replace(train, spec=bare_specification(train.spec), data=part.bare())
+    return _Fold(train, Shared.of(problem, train), unknown_outcomes(grouped, e, part), null)
 
 
 def _fit(problem: Problem, start: FitResult, shared: Shared) -> Fit:
@@ -167,6 +186,16 @@ def _fit(problem: Problem, start: FitResult, shared: Shared) -> Fit:
     return Fit(problem.with_data(None), link, np.asarray(theta), np.asarray(beta), solution.converged)
 
 
-def _loss(grouped: GroupedStream, e: int, fold: _Fold, fits: list[Fit]) -> Array:
+def _null_fit(problem: Problem) -> Fit:
+    """Return the fit without covariates."""
+    objective, solution = problem.objective, problem.solve()[0]
+    theta, beta = objective.coordinates.split(solution.v)
+    link = problem.fitted_link(objective, solution.v)
+    return Fit(problem.with_data(None), link, np.asarray(theta), np.asarray(beta), solution.converged)
+
+
+def _loss(grouped: GroupedStream, e: int, fold: _Fold, fits: list[Fit], null: bool = False) -> HeldOut:
     """Return the loss of the left-out rows under each fit, NaN if they have unknown classes or strata."""
-    return np.full(len(fits), np.nan) if fold.unknown else held_out_loss(grouped, e, fold.train.data, fits)
+    if fold.unknown:
+        return HeldOut(np.full(len(fits), np.nan), math.nan)
+    return held_out_loss(grouped, e, (fold.null if null else fold.train).data, fits)

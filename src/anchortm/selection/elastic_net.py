@@ -28,6 +28,7 @@ from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import given
 from anchortm.plotting.results import Panels
 from anchortm.selection.folds import Grid, full_paths
+from anchortm.selection.paired_choice import MIN_ROWS
 from anchortm.selection.searches import XiSearchCV
 
 if TYPE_CHECKING:
@@ -323,12 +324,12 @@ class ElasticNetCV(XiSearchCV):
         Values of xi to choose from.
     lambdas, l1_ratio, n_lambdas, smallest : optional
         As for ``elastic_net_path``; lambdas are the same for all fits.
-    objective : {"worst", "mean"} or float
-        What to minimise: the largest mean negative log-likelihood over left-out environments ("worst"), its average
-        ("mean"), or one of its quantiles (a number between 0 and 1).
+    objective, rule, min_rows
+        As for ``XiSearchCV``. The rule "paired" keeps the best fit at the smallest xi unless the best of all is better
+        by more than one standard error.
     one_standard_error : bool
-        With "mean": among the fits whose average is within one standard error of the best, choose the largest lambda,
-        and then the smallest xi. This is the standard error, over environments, of the difference from the best.
+        Among the fits whose objective is within one standard error of the best, choose the largest lambda, and then the
+        smallest xi. This is the standard error of the difference from the best, over the same environments.
     cut : int, optional
         Cut numeric environments at their quantiles into this many groups.
     n_jobs, progress : optional
@@ -341,8 +342,7 @@ class ElasticNetCV(XiSearchCV):
     best_estimator_ : estimator
         The model with these values, fitted to all rows.
     results_ : DataFrame
-        The objective and the hardest environment for each lambda and xi. With "mean" also the average difference from
-        the best, and its standard error over environments.
+        As for ``XiSearchCV``, for each lambda and xi.
     loeo_ : LeaveOneEnvironmentOut
         The negative log-likelihood of each left-out environment for each lambda and xi.
 
@@ -371,19 +371,20 @@ class ElasticNetCV(XiSearchCV):
         model: TransformationModel,
         xis: Sequence[float] = (0.0, 1.0, 10.0, 100.0),
         lambdas: Sequence[float] | None = None,
-        objective: str | float = "worst",
+        objective: str | float = 0.9,
         *,
         l1_ratio: float = 1.0,
         n_lambdas: int = 20,
         smallest: float | None = None,
+        rule: str = "paired",
         one_standard_error: bool = False,
+        min_rows: int = MIN_ROWS,
         cut: int | None = None,
         n_jobs: int | None = None,
         progress: bool | None = None,
     ) -> None:
-        super().__init__(
-            model, xis, objective, one_standard_error=one_standard_error, cut=cut, n_jobs=n_jobs, progress=progress
-        )
+        chosen: dict[str, Any] = {"rule": rule, "one_standard_error": one_standard_error, "min_rows": min_rows}
+        super().__init__(model, xis, objective, **chosen, cut=cut, n_jobs=n_jobs, progress=progress)
         self.lambdas = lambdas
         self.l1_ratio = l1_ratio
         self.n_lambdas = n_lambdas

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,33 +14,43 @@ from sklearn.base import clone
 
 from anchortm._typing import Array
 from anchortm._util.progress import Task
-from anchortm.engine.data import Data
 from anchortm.engine.lost_columns import lost_strata, notes_of
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
+from anchortm.engine.rows.ends import Ends
 from anchortm.engine.solve.continuation import solve_path
 from anchortm.engine.solve.newton import Solution
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import IdentificationError, InputError
-from anchortm.selection.splits import Split, fits_at, unknown_classes
+from anchortm.models.given import Given
+from anchortm.selection.held import Held, HeldRows, RowsOf
+from anchortm.selection.splits import NullModel, Split, fits_at, unknown_classes
 
-__all__ = ["Grid", "folds", "full_paths", "row_of"]
+__all__ = ["Found", "Grid", "folds", "full_paths", "row_of"]
 
 Grid = Callable[[Problem, list[float]], list[Problem]]  # makes the problems of a grid of penalties, for all rows
 
 
+class Found(NamedTuple):
+    """The rows of the table for one left-out environment, and the predictions for the environment's rows."""
+
+    rows: list[dict[str, Any]]
+    held: Held | None = None
+
+
 def folds(
-    model: Any,
+    rows: Given,
     problem: Problem,
     grid: Grid | None,
     groups: NDArray[np.intp],
     labels: NDArray[Any],
     xis: list[float],
     by: tuple[str, ...],
-) -> Callable[[int], list[dict[str, Any]]]:
+) -> Callable[[int], Found]:
     """Return the function that computes the rows of one left-out environment, given its number."""
-    if hasattr(model, "left_out"):
-        return partial(_refitted, model, problem.data, groups, labels, xis)
+    null, given = NullModel.of(problem), RowsOf(rows, replace(problem))
+    if hasattr(rows.model, "left_out"):
+        return partial(_refitted, given, null, groups, labels, xis)
     problem = problem.along(xis)
     problems = [problem] if grid is None else grid(problem, xis)
     starts = [
@@ -48,7 +58,7 @@ def folds(
         for objective, solutions in full_paths(problems, xis)
     ]
     kept = [replace(one) for one in problems]  # copies without objectives; other processes build them again
-    return partial(_one, kept, groups, labels.tolist(), xis, starts, by)
+    return partial(_one, kept, given, null, groups, labels.tolist(), xis, starts, by)
 
 
 def full_paths(problems: list[Problem], xis: list[float]) -> Iterator[tuple[Objective, list[Solution]]]:
@@ -81,25 +91,28 @@ def _objectives(problems: list[Problem]) -> Iterator[Objective]:
 
 def _one(
     problems: list[Problem],
+    given: RowsOf,
+    null: NullModel,
     groups: NDArray[np.intp],
     names: list[Any],
     xis: list[float],
     starts: list[dict[float, tuple[Array, Array]]],
     by: tuple[str, ...],
     e: int,
-) -> list[dict[str, Any]]:
+) -> Found:
     """Return the rows of one left-out environment; rows of a grid hold its strength instead of coefficients."""
-    data, inside, name = problems[0].data, groups != e, names[e]
+    data, inside, outside, name = problems[0].data, np.flatnonzero(groups != e), np.flatnonzero(groups == e), names[e]
     try:
-        split = Split.of(problems[0], np.flatnonzero(inside), np.flatnonzero(~inside))
+        split = Split.of(problems[0], inside, outside)
     except InputError as error:
         raise type(error)(f"without environment {name}: {error}") from None
     train, shared = split.train, split.shared
-    weights = None if data.weights is None else data.weights[~inside]
-    n = int((~inside).sum()) if weights is None else float(weights.sum())
+    weights = None if data.weights is None else data.weights[outside]
+    about = {"n": outside.size if weights is None else float(weights.sum())} | null.about(inside, outside)
     called, rows = problems[0].names_of(data), []
     inner = [replace(train, spec=one.spec.for_columns(data.names, train.data.names)) for one in problems]
     objectives = _objectives(inner)
+    held = _Predictions(given, split, given.held(outside) if by == ("xi",) and split.held is not None else None)
     for problem, start in zip(inner, starts, strict=True):
         try:
             objective = next(objectives)
@@ -107,36 +120,71 @@ def _one(
         except IdentificationError as error:
             raise type(error)(f"without environment {name}: {error}") from None
         for xi, solution in zip(xis, solutions, strict=True):
-            nll = math.nan
-            if split.held is not None:
-                nll = float(-np.average(split.predicted(problem, objective, solution)[0], weights=weights))
+            nll = held.mean_nll(problem, objective, solution, weights)
             beta = shared.widen(*objective.coordinates.split(solution.v))[1]
-            row = {"environment": name, "xi": xi, "n": n, "nll": nll, "converged": solution.converged}
+            row = {"environment": name, "xi": xi, "nll": nll, "converged": solution.converged} | about
             rows.append(row | {"notes": split.notes} | row_of(problem.spec, called, beta, by))
-    return rows
+    return Found(rows, held.kept())
+
+
+class _Predictions:
+    """The predictions of one left-out environment, collected xi by xi; no distributions are kept without ``rows``."""
+
+    def __init__(self, given: RowsOf, split: Split, rows: HeldRows | None) -> None:
+        self.given, self.split, self.rows = given, split, rows
+        self.found: dict[float, Any] = {}
+        self.ends: Ends | None = None
+        self.link: Any = None
+
+    def mean_nll(self, problem: Problem, objective: Objective, solution: Solution, weights: Array | None) -> float:
+        """Return the mean loss of the rows under a solution, NaN if they cannot be predicted; keep its predictions."""
+        if self.split.held is None:
+            return math.nan
+        logliks, ends = self.split.predicted(problem, objective, solution)
+        if self.rows is not None:
+            distribution = self.given.predicted(self.rows, problem, objective, solution)
+            if distribution is not None:
+                self.found[solution.xi] = distribution
+            if solution.xi == 0.0:
+                self.ends, self.link = ends, problem.fitted_link(objective, solution.v)
+        return float(-np.average(logliks, weights=weights))
+
+    def kept(self) -> Held | None:
+        """Return the predictions, if there are any."""
+        return Held(self.rows, self.found, self.ends, self.link) if self.rows is not None and self.found else None
 
 
 def _refitted(
-    model: Any, data: Data, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[float], e: int
-) -> list[dict[str, Any]]:
+    given: RowsOf,
+    null: NullModel,
+    groups: NDArray[np.intp],
+    labels: NDArray[Any],
+    xis: list[float],
+    e: int,
+) -> Found:
     """Return the rows of one left-out environment for a model that is refitted for each xi."""
-    inside, name = groups != e, labels.tolist()[e]
+    model, data = given.given.model, given.whole.data
+    inside, outside, name = np.flatnonzero(groups != e), np.flatnonzero(groups == e), labels.tolist()[e]
     others = np.arange(labels.size) != e
     remaining = (np.cumsum(others) - 1)[groups[inside]], labels[others]
-    train, held = data.subset(np.flatnonzero(inside)), data.take(np.flatnonzero(~inside))
-    n = len(held.response) if held.weights is None else float(held.weights.sum())
+    train, held = data.subset(inside), data.take(outside)
+    about = {"n": outside.size if held.weights is None else float(held.weights.sum())} | null.about(inside, outside)
     rows, unknown = [], unknown_classes(train.response, held.response)
+    kept, found = given.held(outside), {}
     with Task("left-out environment", len(xis), shown=False) as task:
         for xi in xis:
             try:
                 own = clone(model).set_params(xi=xi)
-                nll, lost, facts = own.left_out(train, None if unknown else held, remaining, name)
+                nll, lost, fitted = own.left_out(train, None if unknown else held, remaining, name)
             except InputError as error:
                 raise type(error)(f"without environment {name}: {error}") from None
             notes = notes_of(lost, [*unknown, *lost_strata(lost, data.mixture)])
-            rows.append({"environment": name, "xi": xi, "n": n, "nll": nll} | facts | {"notes": notes})
+            if not math.isnan(nll) and not lost:
+                found[xi] = kept.distribution(fitted)
+            facts = {"converged": fitted.model_.converged_, "rounds": fitted.n_rounds_}
+            rows.append({"environment": name, "xi": xi, "nll": nll} | about | facts | {"notes": notes})
             task.step()
-    return rows
+    return Found(rows, Held(kept, found) if found else None)
 
 
 def row_of(spec: Specification, names: Sequence[str], beta: Array, by: tuple[str, ...]) -> dict[str, float]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
-from anchortm.selection.designs import Direction, distances
-from anchortm.selection.places import Out
+from anchortm._util.pipelines import is_pipeline
+from anchortm.exceptions import InputError
+from anchortm.models.given import Given
+from anchortm.selection.designs import FEWEST, Direction, direction_of, distances, further
+from anchortm.selection.places import Out, Places, places_of
 from anchortm.selection.tuning import Tuning, best_factor
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Further", "further_verdict"]
+__all__ = ["ByExtremes", "Further", "choose_further", "direction_for", "further_verdict"]
 
 INSIDE = 1.0  # standard deviations between environments within which a new place is like them
 GAIN = 0.01  # a smaller change of the negative log-likelihood does not count
@@ -122,3 +125,67 @@ def _confidence(gain: Array, wider: Array, same: NDArray[np.bool_]) -> str:
     if same.any() and (gain[same] > GAIN).all() and gain[same].mean() > wider[same].mean():
         return "tentative"
     return "undecided" if (gain > GAIN).any() and (gain < -GAIN).any() else "keep"
+
+
+def direction_for(rows: Given, places: Places, new: Any) -> tuple[Direction, Array | None]:
+    """Return the direction in which environments are left out, and the mean covariates of the new place, if any.
+
+    ``new`` are rows of the new place, which the maximum-likelihood fit to all rows reads.
+    """
+    problem = places.problem.at(xi=0.0)
+    ml = rows.reading(rows.model.with_result(problem, problem.fit(), xi=0.0), problem)
+    means = None
+    if new is not None:
+        matrix = ml.new_rows_.matrix(new)
+        if not matrix.shape[0]:
+            raise InputError("new has no rows: pass rows of the new place, without outcomes")
+        means = np.asarray(matrix.mean(axis=0))
+    return direction_of(places, np.asarray(ml.coef_), new=means), means
+
+
+class ByExtremes(NamedTuple):
+    """The choice of xi by the outermost environments.
+
+    Attributes
+    ----------
+    xi : float
+        The xi that the folds speak for; else the smallest of those to choose from.
+    smallest : float
+        The xi with the smallest mean loss over the folds.
+    table : DataFrame
+        For each xi the mean loss over the folds, its difference from xi = 0, and the loss of each fold.
+    verdict : Further
+        What the folds recommend.
+    """
+
+    xi: float
+    smallest: float
+    table: pd.DataFrame
+    verdict: Further
+
+
+def choose_further(
+    rows: Given, xis: list[float], new: Any, cut: int | None, n_jobs: int | None, progress: bool | None
+) -> ByExtremes:
+    """Return the choice of xi by leaving out the outermost environments."""
+    import pandas as pd
+
+    if hasattr(rows.model, "learner") or is_pipeline(rows.model):
+        raise InputError("design='further' takes models without trees and transformers: use design='like' for others")
+    whole = sorted({0.0, *xis})
+    with rows.screened():
+        rows, places = places_of(rows, whole, cut)
+        if places.n < FEWEST:
+            raise InputError(f"there are {places.n} environments: design='further' needs at least {FEWEST}; use 'like'")
+        direction, _ = direction_for(rows, places, new)
+        folds = further(places, direction)
+        records = places.records([fold.out for fold in folds], n_jobs, "outermost environments", progress)
+    tuning = Tuning.of(places, frozenset(), folds, records)
+    verdict = further_verdict(tuning, list(range(len(whole))), direction)
+    losses = np.array([tuning.losses(k) for k in range(len(whole))])
+    mean = losses.mean(axis=1)
+    table = pd.DataFrame({"objective": mean, "difference": mean - mean[0]}, index=pd.Index(whole, name="xi"))
+    for fold, loss in zip(tuning.folds, losses.T, strict=True):
+        table[f"{fold.side} {fold.share:.0%}"] = loss
+    smallest = float(min(xis, key=lambda xi: float(table.objective[xi])))
+    return ByExtremes(verdict.xi if verdict.xi in xis else min(xis), smallest, table.loc[sorted(set(xis))], verdict)

@@ -1,4 +1,4 @@
-"""Choose xi by a test: the smallest xi at which the score test does not reject invariance."""
+"""A causal diagnostic: the smallest xi at which the score test does not reject invariance."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ import numpy as np
 from scipy import stats
 
 from anchortm import plotting
-from anchortm._messages import shown
+from anchortm._messages import shown, warn
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome
-from anchortm._util.checks import level_between
+from anchortm._util.checks import flag, level_between
 from anchortm._util.html import Table, report
 from anchortm._util.progress import Task
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.solve.continuation import first_solution, follow
 from anchortm.engine.solve.newton import Options, Solution
-from anchortm.exceptions import InputError
+from anchortm.exceptions import AnchorTMWarning, InputError
 from anchortm.inference.score_tests import check_directions, score_statistic
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import given
+from anchortm.selection.left_out import leave_one_environment_out
+from anchortm.selection.left_out_result import LeaveOneEnvironmentOut
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +48,11 @@ class InvarianceRule:
         The table that ``frame`` returns.
     model : str
         Name of the model.
+    directions, parameters : int
+        Number of directions of the anchors, and of free parameters. With more directions than parameters the anchors
+        over-identify the model.
+    cost : LeaveOneEnvironmentOut or None
+        Left-out environments at xi = 0 and at ``xi``, if they were asked for.
 
     See Also
     --------
@@ -53,20 +60,25 @@ class InvarianceRule:
 
     Examples
     --------
-    >>> import anchortm as atm
-    >>> data = atm.datasets.load_wine()
-    >>> formula = "rating ~ temp + contact | judge"
-    >>> rule = atm.xi_by_score_test(atm.OrdinalRegression(), formula, data)
+    >>> import numpy as np, anchortm as atm
+    >>> rng = np.random.default_rng(0)
+    >>> site, hidden = rng.integers(0, 3, 300), rng.normal(size=300)
+    >>> x = rng.normal(size=300) + site + hidden
+    >>> y = x + 2 * hidden + rng.normal(size=300)
+    >>> rule = atm.xi_by_score_test(atm.NormalLinear(), x[:, None], y, site)
     >>> rule.frame().iloc[[0, -1]].round({"xi": 0, "statistic": 1, "pvalue": 2})
-          xi  statistic  df  pvalue
-    0    0.0       30.5   8    0.00
-    20  20.0        8.8   8    0.36
+         xi  statistic  df  pvalue
+    0   0.0       55.0   2    0.00
+    18  5.0        3.3   2    0.19
     """
 
     xi: float | None
     level: float
     table: pd.DataFrame
     model: str
+    directions: int = 0
+    parameters: int = 0
+    cost: LeaveOneEnvironmentOut | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return one row for each tested xi: statistic, degrees of freedom and p-value.
@@ -96,6 +108,21 @@ class InvarianceRule:
 
     @shown
     def __repr__(self) -> str:
+        return " ".join([self._found(), *self._price()])
+
+    def _price(self) -> list[str]:
+        """Return what this xi costs at left-out environments, if that was asked for."""
+        if self.cost is None:
+            return []
+        at = self.cost.summary().loc[self.xi]
+        n = len({row["environment"] for row in self.cost.rows})
+        word = "gain" if at.regret < 0.0 else "lose"
+        return [
+            f"Left out one by one, {n} environments {word} {abs(at.regret):.3g} (standard error {at.se:.2g}) in mean "
+            "negative log-likelihood at this xi, against xi = 0."
+        ]
+
+    def _found(self) -> str:
         first, last = self.table.iloc[0], self.table.iloc[-1]
         if self.xi is None:
             reason = (
@@ -112,6 +139,7 @@ class InvarianceRule:
         return (
             f"InvarianceRule({self.model}): xi = {self.xi:.4g}, where p = {at.pvalue:.3g} "
             f"(at xi = 0: {first.statistic:.4g} on {first.df:.0f} degrees of freedom, p = {first.pvalue:.3g})"
+            + ("." if self.cost is not None else "")
         )
 
 
@@ -123,16 +151,23 @@ def xi_by_score_test(
     *,
     level: float = 0.05,
     largest: float = 1e6,
+    cost: bool = False,
+    environments: Labels | None = None,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
     progress: bool | None = None,
 ) -> InvarianceRule:
     """Return the smallest xi at which the score test does not reject invariance.
 
+    This is a diagnostic of a causal question: how much anchoring makes residuals uncorrelated with the anchors? It is
+    not a way to choose xi for predictions, which can be much worse at this xi: ask for the ``cost``, and choose xi by
+    ``XiSearchCV`` or ``compare_strategies``.
+
     Among the models whose residuals may be uncorrelated with the anchors, this one has the highest likelihood, in the
     spirit of the PULSE estimator (Jakobsen and Peters, 2022). The statistic is that of ``diagnostics.score_test``
     divided by sum r^2 / sum r'. Without this division a penalty that flattens h, and so shrinks all residuals, would
-    pass as invariance. With more independent anchors than parameters there may be no such xi.
+    pass as invariance. If the anchors have more directions than the model has free parameters (over-identification), a
+    warning says so: there may be no such xi, and where there is one, it flattens predictions more than it moves them.
 
     Parameters
     ----------
@@ -145,6 +180,11 @@ def xi_by_score_test(
         Significance level of the test.
     largest : float
         Largest xi to try.
+    cost : bool
+        Whether to leave out one environment after another at xi = 0 and at the xi that was found, so that the result
+        says what this xi costs.
+    environments : array, or column name of a table, optional
+        What to leave out for the cost; by default the anchors.
     sample_weight, offset : arrays, optional
         As for ``fit``. Of a table also the names of columns.
     progress : bool, optional
@@ -163,12 +203,14 @@ def xi_by_score_test(
     --------
     >>> import numpy as np, anchortm as atm
     >>> rng = np.random.default_rng(0)
-    >>> site, hidden = rng.integers(0, 4, 300), rng.normal(size=300)
+    >>> site, hidden = rng.integers(0, 3, 300), rng.normal(size=300)
     >>> x = rng.normal(size=300) + site + hidden
     >>> y = x + 2 * hidden + rng.normal(size=300)
-    >>> rule = atm.xi_by_score_test(atm.NormalLinear(), x[:, None], y, site)
+    >>> rule = atm.xi_by_score_test(atm.NormalLinear(), x[:, None], y, site, cost=True)
     >>> print(f"xi = {rule.xi:.2f}")
-    xi = 2.29
+    xi = 3.22
+    >>> print(rule.cost.summary()["regret"].round(3).tolist())
+    [0.0, -0.076]
     """
     import pandas as pd
 
@@ -184,6 +226,14 @@ def xi_by_score_test(
         raise InputError("a test of invariance needs anchors: pass them after y, or name them after '|' in a formula")
     objective, options = problem.objective, problem.spec.quiet
     check_directions(objective)
+    directions, free = _sizes(objective)
+    if directions > free:
+        warn(
+            f"the anchors over-identify the model: they have {directions} directions and the model {free} free "
+            "parameters, so that no xi may make residuals invariant; do not take this xi for predictions, choose it by "
+            "left-out environments (XiSearchCV)",
+            AnchorTMWarning,
+        )
     rows: list[dict[str, float]] = []
 
     def accepted(solution: Solution) -> bool:
@@ -205,7 +255,21 @@ def xi_by_score_test(
             if accepted(there):
                 xi = _first_accepted(objective, here, upper, options, accepted)
             here, upper = there, min(FACTOR * upper, largest)
-    return InvarianceRule(xi, level, pd.DataFrame(rows).sort_values("xi", ignore_index=True), type(model).__name__)
+    left_out = None
+    if flag(cost, "cost") and xi:
+        beside: dict[str, Any] = {"sample_weight": sample_weight, "offset": offset, "progress": progress}
+        places = environments
+        if not isinstance(X, str):
+            places, beside = anchors if environments is None else environments, beside | {"anchors": anchors}
+        left_out = leave_one_environment_out(model, X, y, places, [0.0, xi], **beside)
+    table = pd.DataFrame(rows).sort_values("xi", ignore_index=True)
+    return InvarianceRule(xi, level, table, type(model).__name__, directions, free, left_out)
+
+
+def _sizes(objective: Objective) -> tuple[int, int]:
+    """Return the number of directions of the anchors, and of free parameters."""
+    directions = 0 if objective.anchors is None else int(objective.anchors.rank)
+    return directions, int((objective.coordinates.lower < objective.coordinates.upper).sum())
 
 
 def _test(objective: Objective, solution: Solution) -> dict[str, float]:

@@ -16,9 +16,20 @@ from anchortm._typing import Array
 from anchortm._util.checks import generator
 from anchortm.exceptions import InputError
 
-__all__ = ["Choice", "check_objective", "choose", "objective_of", "paired_error"]
+__all__ = [
+    "MIN_EVENTS",
+    "MIN_ROWS",
+    "Choice",
+    "check_objective",
+    "choose",
+    "drawn",
+    "large_enough",
+    "objective_of",
+    "paired_error",
+]
 
 N_BOOTSTRAP = 200
+MIN_ROWS, MIN_EVENTS = 10, 5  # environments with fewer do not count in quantiles, nor as the worst
 
 
 class Choice(NamedTuple):
@@ -62,23 +73,42 @@ def objective_of(losses: Array, ranked: NDArray[np.bool_], level: float | None) 
     return np.asarray(np.nanquantile(some, level, axis=-1))
 
 
+def large_enough(n: Array, events: Array, min_rows: int = MIN_ROWS) -> NDArray[np.bool_]:
+    """Return which environments have enough rows, and enough events if the outcome is a time (else they are NaN)."""
+    return (n >= min_rows) & (np.isnan(events) | (events >= MIN_EVENTS))
+
+
+def drawn(
+    losses: Array, ranked: NDArray[np.bool_], level: float | None, n_draws: int = N_BOOTSTRAP, seed: Any = 0
+) -> Array:
+    """Return the objective of each candidate (rows) in samples of environments, drawn with replacement for all alike.
+
+    Environments without a loss for some candidate are left out. Means are over all environments, quantiles over those
+    that are ranked.
+    """
+    known = np.isfinite(losses).all(axis=0)
+    losses, ranked = losses[:, known], ranked[known]
+    some = losses if level is None or not ranked.any() else losses[:, ranked]
+    if some.shape[1] < 2:
+        return np.full((losses.shape[0], n_draws), math.nan)
+    some = some[:, generator(seed).integers(0, some.shape[1], (n_draws, some.shape[1]))]
+    return np.asarray(some.mean(axis=-1) if level is None else np.quantile(some, level, axis=-1))
+
+
 def paired_error(losses: Array, than: int, ranked: NDArray[np.bool_], level: float | None, seed: Any = 0) -> Array:
     """Return the standard error of the difference of each objective from that of candidate ``than``.
 
-    Environments are drawn with replacement, the same ones for all candidates. ``losses`` has a row for each candidate.
+    Candidates are compared at the same environments: by the usual formula for a mean, and by drawing environments with
+    replacement for a quantile. ``losses`` has a row for each candidate.
     """
-    rng, known = generator(seed), np.isfinite(losses).all(axis=0)
-    losses, ranked = losses[:, known], ranked[known]
-    size = losses.shape[1]
-    if size < 2:
-        return np.full(losses.shape[0], math.inf)
-    drawn = rng.integers(0, size, (N_BOOTSTRAP, size))
     if level is None:
-        values = losses[:, drawn].mean(axis=-1)
-    else:
-        some = losses[:, ranked] if ranked.any() else losses
-        values = np.quantile(some[:, rng.integers(0, some.shape[1], (N_BOOTSTRAP, some.shape[1]))], level, axis=-1)
-    return np.asarray((values - values[than]).std(axis=1, ddof=1))
+        known = np.isfinite(losses).all(axis=0)
+        d = losses[:, known] - losses[than, known]
+        if d.shape[1] < 2:
+            return np.full(losses.shape[0], math.inf)
+        return np.asarray(d.std(axis=1, ddof=1) / math.sqrt(d.shape[1]))
+    values = drawn(losses, ranked, level, seed=seed)
+    return np.asarray(np.nan_to_num((values - values[than]).std(axis=1, ddof=1), nan=math.inf))
 
 
 def choose(

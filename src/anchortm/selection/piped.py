@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from anchortm._util.checks import check_weights
+from anchortm._util.pipelines import model_of
 from anchortm.engine.lost_columns import notes_of
 from anchortm.exceptions import AnchorTMWarning, InputError
 from anchortm.inputs.missing import Counts, columns_of_inputs, rows_taken
@@ -20,14 +22,16 @@ from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.transformed import transformed
 from anchortm.models.given import ROWS, Given
 from anchortm.models.pipeline import fit_arguments, with_parameters
-from anchortm.selection.splits import unknown_classes
+from anchortm.selection.folds import Found
+from anchortm.selection.held import Held, HeldRows
+from anchortm.selection.splits import NullModel, unknown_classes
 
 __all__ = ["folds_of_pipeline"]
 
 
 def folds_of_pipeline(
     rows: Given, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[float]
-) -> tuple[Callable[[int], list[dict[str, Any]]], NDArray[Any]]:
+) -> tuple[Callable[[int], Found], NDArray[Any]]:
     """Return the function that computes the rows of one left-out environment, and the environments that have weight."""
     weights = check_weights(rows.sample_weight, groups.size)
     if weights is not None and not weights.all():
@@ -35,10 +39,21 @@ def folds_of_pipeline(
         rows = replace(rows, **{what: rows_taken(what, getattr(rows, what), groups.size, kept) for what in ROWS})
         found, groups = np.unique(groups[kept], return_inverse=True)
         labels = labels[found]
-    return partial(_one, rows, groups, labels, xis), labels
+    given = {"sample_weight": rows.sample_weight, "offset": rows.offset}
+    null = NullModel.of(_bare(model_of(rows.model)).problem(None, rows.y, **given))
+    return partial(_one, rows, null, groups, labels, xis), labels
 
 
-def _one(rows: Given, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[float], e: int) -> list[dict[str, Any]]:
+def _bare(model: Any) -> Any:
+    """Return the model without arguments that need covariates; of a boosted model the one inside."""
+    model = clone(getattr(model, "model", model))
+    roles = dict.fromkeys(("anchor_names", "strata", "varying", "random", "scale", "penalty_factor", "start"))
+    return model.set_params(xi=0.0, **{name: roles[name] for name in roles if name in model.get_params(deep=False)})
+
+
+def _one(
+    rows: Given, null: NullModel, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[float], e: int
+) -> Found:
     """Return the rows of one left-out environment, one for each xi."""
     name, out = labels.tolist()[e], groups == e
     train, held = (
@@ -46,7 +61,7 @@ def _one(rows: Given, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[
         for part in (~out, out)
     )
     train["environments"] = labels[groups[~out]]
-    y, found = _outcome(rows), []
+    y, found, distributions, last = _outcome(rows), [], {}, None
     for xi in xis:
         pipeline = with_parameters(rows.model, xi=xi)
         try:
@@ -59,13 +74,18 @@ def _one(rows: Given, groups: NDArray[np.intp], labels: NDArray[Any], xis: list[
             unknown = unknown_classes(y[~out][fitted.rows_used_], y[out][kept])
             if kept.size and not unknown:
                 nll = np.average(fitted.nll(own["X"], own["y"], offset=own["offset"]), weights=weights)
+                last = HeldRows(np.flatnonzero(out)[kept], own["X"], y[out][kept], weights, own["offset"])
+                distributions[xi] = last.distribution(fitted)
         except InputError as error:
             raise type(error)(f"without environment {name}: {error}") from None
         row = {"environment": name, "xi": xi, "n": kept.size if weights is None else float(np.sum(weights))}
-        row |= {"nll": float(nll), "converged": fitted.converged_, "missing": int(out.sum()) - kept.size}
+        about = {"events": math.nan, "null": math.nan}
+        if kept.size:
+            about = null.about(np.flatnonzero(~out)[fitted.rows_used_], np.flatnonzero(out)[kept])
+        row |= about | {"nll": float(nll), "converged": fitted.converged_, "missing": int(out.sum()) - kept.size}
         row["notes"] = notes_of((), unknown) if kept.size else "not predicted: each of its rows has a missing value"
         found.append(row | {f"coef_{k}": b for k, b in zip(fitted.coef_names_, fitted.coef_.tolist(), strict=True)})
-    return found
+    return Found(found, None if last is None else Held(last, distributions))
 
 
 def _whole(fitted: Any, X: Any, n_rows: int) -> NDArray[np.intp]:

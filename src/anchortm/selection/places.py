@@ -25,6 +25,7 @@ from anchortm.exceptions import AnchorTMError, InputError
 from anchortm.inputs.anchors import AnchorColumns, group_codes
 from anchortm.models.given import Given
 from anchortm.selection.folds import full_paths
+from anchortm.selection.paired_choice import large_enough
 from anchortm.selection.splits import Codes, NullModel, Split, events_by, fits_at
 
 __all__ = ["Out", "Places", "Record", "places_of"]
@@ -119,17 +120,16 @@ class Places:
     @cached_property
     def sizes(self) -> Array:
         """Return the number of rows of each environment, as often as their weights count them."""
-        return np.bincount(self.groups, self.weights, minlength=self.n)
+        return np.asarray(np.bincount(self.groups, self.weights, minlength=self.n), dtype=np.float64)
 
     @cached_property
     def events(self) -> Array:
         """Return the number of events (exact times) of each environment; NaN if the outcome is not a time."""
         return events_by(self.data.response, self.weights, self.groups, self.n)
 
-    def ranked(self, min_rows: int, min_events: int = 5) -> NDArray[np.bool_]:
+    def ranked(self, min_rows: int) -> NDArray[np.bool_]:
         """Return which environments are large enough to be compared one by one."""
-        enough = self.sizes >= min_rows
-        return enough if np.isnan(self.events).all() else enough & (self.events >= min_events)
+        return large_enough(self.sizes, self.events, min_rows)
 
     @cached_property
     def starts(self) -> Parameters:

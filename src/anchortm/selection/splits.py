@@ -13,14 +13,27 @@ from anchortm.engine.data import Data
 from anchortm.engine.lost_columns import Shared, lost_strata, notes_of
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
+from anchortm.engine.result import FitResult
 from anchortm.engine.rows.ends import Ends
 from anchortm.engine.solve.continuation import solve_path
 from anchortm.engine.solve.newton import Solution
-from anchortm.exceptions import IdentificationError
+from anchortm.engine.specification import Specification
+from anchortm.exceptions import IdentificationError, InputError
 from anchortm.inputs.design import Design
 from anchortm.inputs.response import Kind, Response
 
-__all__ = ["Codes", "NullModel", "Split", "bare", "events_by", "fits_at", "unknown_classes", "without_covariates"]
+__all__ = [
+    "Codes",
+    "NullModel",
+    "Split",
+    "bare",
+    "bare_specification",
+    "events_by",
+    "fits_at",
+    "unknown_classes",
+    "with_all_columns",
+    "without_covariates",
+]
 
 Codes = NDArray[np.intp]
 
@@ -106,13 +119,38 @@ def bare(data: Data) -> Data:
     )
 
 
-def without_covariates(problem: Problem) -> Problem:
-    """Return the maximum-likelihood problem of the same rows and kind of baseline, without any covariate."""
+def bare_specification(spec: Specification) -> Specification:
+    """Return the specification of the same outcome and kind of baseline, without anything that needs covariates."""
     nothing: dict[str, Any] = dict.fromkeys(
         ("anchor_names", "strata", "varying", "random", "scale", "xi_scale", "penalty_factor", "start")
     )
-    spec = problem.spec.at(xi=0.0, l1=0.0, l2=0.0, **nothing)
-    return replace(problem, spec=spec, data=bare(problem.data))
+    return spec.at(xi=0.0, l1=0.0, l2=0.0, **nothing)
+
+
+def without_covariates(problem: Problem) -> Problem:
+    """Return the maximum-likelihood problem of the same rows and kind of baseline, without any covariate."""
+    return replace(problem, spec=bare_specification(problem.spec), data=bare(problem.data))
+
+
+def with_all_columns(whole: Problem, part: Problem, result: FitResult) -> FitResult:
+    """Return a fit to some of the rows; columns that they do not identify have the coefficient 0."""
+    lost = part.data.lost
+    if not lost or not part.data.names:
+        return result
+    names = whole.data.names
+    if lost_strata(lost, whole.data.mixture) or {one.name for one in lost} - set(names):
+        raise InputError(notes_of(lost, ()))
+    known = dict(zip(result.coef_names, result.coef.tolist(), strict=True))
+    coef = np.array([known.get(name, 0.0) for name in names])
+    return replace(
+        result,
+        coef=coef,
+        coef_names=list(names),
+        marks=whole.data.marks,
+        n_features_in=result.n_features_in + len(lost),
+        information=None,
+        jacobian=None,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,3 +186,11 @@ class NullModel:
             return split.predicted(split.train, objective, solution)[0], ""
         except (IdentificationError, ArithmeticError, np.linalg.LinAlgError) as error:
             return np.full(outside.size, np.nan), f"without covariates: {error}"
+
+    def about(self, inside: Codes, outside: Codes) -> dict[str, float]:
+        """Return the number of events of the rows outside, and their mean loss under the fit to those inside."""
+        data = self.problem.data
+        weights = None if data.weights is None else data.weights[outside]
+        (events,) = events_by(data.response[outside], weights, np.zeros(outside.size, dtype=np.intp), 1)
+        logliks = self.logliks(inside, outside)[0]
+        return {"events": float(events), "null": float(-np.average(logliks, weights=weights))}

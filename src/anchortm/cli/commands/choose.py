@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import math
+import warnings
 from typing import Any
 
 from anchortm.cli.options import add_environments, add_json, add_model, add_output, add_plot, add_table
-from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError
 
 __all__ = ["EXAMPLES", "add", "run"]
 
@@ -16,15 +16,24 @@ EXAMPLES = (
     'anchortm choose cgd.csv -m weibull -f "Surv(tstop, status) ~ treat + age | center" --rule mean',
 )
 RULES = {  # what each rule asks
-    "worst": "best for the worst of the left-out sites",
-    "q90": "best for the 90 % quantile of the left-out sites",
     "mean": "best for left-out sites on average",
-    "invariance": "smallest at which a test finds no trace of the sites",
-    "shifts": "best for the worst of 95 % of shifts, whatever the data",
+    "q90": "best for the 90 % quantile of the sites",
+    "worst": "best for the worst of the left-out sites",
+    "further": "best for the outermost sites together",
+    "invariance": "smallest without a trace of the sites",
+    "shifts": "best for the worst of 95 % of shifts",
+}
+FOR = {  # where a rule helps to predict; the others are diagnostics
+    "mean": "a site like these",
+    "q90": "a site like these",
+    "worst": "a site like these",
+    "further": "a site further out",
+    "invariance": "(diagnostic)",
+    "shifts": "(diagnostic)",
 }
 FEW_SITES = 10
-FEW_ROWS = 10
-LEVELS = {"worst": 1.0, "q90": 0.9}  # quantiles over the left-out sites
+FEW_ROWS = 10  # smaller sites do not decide
+OBJECTIVES: dict[str, str | float] = {"mean": "mean", "q90": 0.9, "worst": "worst"}
 
 
 def add(command: Any) -> None:
@@ -52,7 +61,7 @@ def run(options: Any) -> None:
 
     def text() -> str:
         if options.rule is None:
-            lines = [paint("What each rule would choose", "bold"), as_text(_readable(table), 40)]
+            lines = [paint("What each rule would choose", "bold"), as_text(_readable(table), 52)]
             lines += ["", *_deciding(table)]
         else:
             marked = [k for k, chosen in enumerate(table["chosen"]) if chosen]
@@ -72,16 +81,11 @@ def _readable(table: Any) -> Any:
 
 
 def _deciding(table: Any) -> list[str]:
-    """Return which sites decide rules, with a caution where a few rows do."""
-    from anchortm.cli.terminal import paragraph, shorten
+    """Return which sites are the hardest for the rules that look at single sites."""
+    from anchortm.cli.terminal import shorten
 
     deciding = table[table["rows"].notna()].to_dict("records")
-    lines = [f"{row['rule']} is decided by {shorten(str(row['site']), 40)} ({row['rows']} rows)" for row in deciding]
-    caution = (
-        f"Caution: with fewer than {FEW_ROWS} rows a site decides by chance; compare with mean, or leave such "
-        "sites out of the table."
-    )
-    return [*lines, *([paragraph(caution)] if any(row["rows"] < FEW_ROWS for row in deciding) else [])]
+    return [f"hardest site of {row['rule']}: {shorten(str(row['site']), 40)} ({row['rows']} rows)" for row in deciding]
 
 
 class _Question:
@@ -96,6 +100,7 @@ class _Question:
             environments(options, "choose")
         self._loeo: Any = None
         self._tests: Any = None
+        self._far: Any = None
 
     def left_out(self) -> Any:
         """Return the left-out sites, computed at the first call."""
@@ -124,9 +129,20 @@ class _Question:
             self._tests = xi_by_score_test(self.model, self.formula, self.data, **self.columns)
         return self._tests
 
+    def further(self) -> Any:
+        """Return the search by the outermost sites, computed at the first call."""
+        from anchortm.selection.searches import XiSearchCV
+
+        if self._far is None:
+            options = self.options
+            search = XiSearchCV(self.model, options.xi, design="further", cut=options.cut, n_jobs=options.jobs)
+            self._far = search.fit(self.formula, self.data, environments=options.environments, **self.columns)
+        return self._far
+
     def draw(self, ax: Any) -> None:
         """Draw what the rule looked at."""
-        (self.tests() if self.options.rule == "invariance" else self.left_out()).plot(ax)
+        drawn = {"invariance": self.tests, "further": self.further}.get(self.options.rule, self.left_out)
+        drawn().plot(ax)
 
     def rule(self, name: str) -> tuple[Any, float | None, str]:
         """Return the table of a rule with the chosen row, its xi, and what to do."""
@@ -144,24 +160,30 @@ class _Question:
             table = found.frame().copy()
             table["chosen"] = table["xi"] == found.xi if found.xi is not None else False
             if found.xi is None:
-                return table, None, "No xi makes the residuals invariant: choose by left-out sites, --rule worst."
+                return table, None, "No xi makes the residuals invariant: choose by left-out sites, --rule q90."
             return table, found.xi, self._next(found.xi)
-        table = self._left_out_table(name)
+        if name == "further":
+            search = self.further()
+            table = search.results_.reset_index()
+            table["chosen"] = table["xi"] == search.best_xi_
+            said = search.verdict_.sentence
+            return table, search.best_xi_, f"{said[0].upper()}{said[1:]}. {self._next(search.best_xi_)}"
+        table, remark = self._left_out_table(name)
         xi = float(table["xi"][table["chosen"]].iloc[0])
-        return table, xi, self._next(xi)
+        return table, xi, " ".join([*([f"{remark[0].upper()}{remark[1:]}."] if remark else []), self._next(xi)])
 
-    def _left_out_table(self, name: str) -> Any:
-        """Return what a rule minimises for each xi, and which xi is best; fits that failed are not chosen."""
-        frame = self.left_out().frame().dropna(subset=["nll"])  # sites that could not be predicted do not count
-        grouped = frame.groupby("xi")
-        nll, level = grouped["nll"], LEVELS.get(name)
-        values = nll.mean() if level is None else nll.quantile(level)
-        converged = grouped["converged"].all()
-        if not converged.any():
+    def _left_out_table(self, name: str) -> tuple[Any, str]:
+        """Return what a rule minimises for each xi, with the xi that it takes, and which sites do not count."""
+        from anchortm.selection.choice import Rule
+
+        frame = self.left_out().frame()
+        if not frame.groupby("xi")["converged"].all().any():
             raise InputError("no --xi converged for all left-out sites: lower --order, or try smaller values")
-        hardest = frame.loc[nll.idxmax().to_numpy()].set_index("xi")["environment"]
-        table = values.to_frame("nll").assign(hardest=hardest, converged=converged).reset_index()
-        return table.assign(chosen=table["xi"] == values[converged].idxmin())
+        rule = Rule.of(OBJECTIVES[name], "paired", False, FEW_ROWS)
+        at, results = rule.choose(frame, ("xi",))
+        table = results.reset_index().rename(columns={"standard_error": "se", "n": "rows"})
+        remark = rule.remark(frame, ("xi",)).replace("environment", "site")
+        return table.assign(chosen=table["xi"] == at[0]), remark
 
     def all_rules(self) -> tuple[Any, float | None, str]:
         """Return what each rule chooses."""
@@ -172,41 +194,41 @@ class _Question:
         with Task("choose", 2) as task:
             self.left_out()
             task.step()
-            with contextlib.suppress(AnchorTMError):  # a test that this model does not have
+            # a test that this model does not have; among other rules its warning would be noise
+            with contextlib.suppress(AnchorTMError), warnings.catch_warnings():
+                warnings.simplefilter("ignore", AnchorTMWarning)
                 self.tests()
-        rows = []
+            with contextlib.suppress(AnchorTMError):  # too few sites, or rows that are read in batches
+                self.further()
+        known, rows = {"invariance": self._tests, "further": self._far}, []
         for name, asks in RULES.items():
-            xi = None if name == "invariance" and self._tests is None else self.rule(name)[1]
-            site, n = self._decides(name, xi)
-            chosen = {"rule": name, "xi": float("nan") if xi is None else xi, "the xi that is": asks}
-            rows.append({**chosen, "site": site, "rows": n})
-        table = pd.DataFrame(rows).astype({"rows": "Int64"})
-        return table, None, self._which(table)
+            if name in known and known[name] is None:
+                table, xi = None, None
+            else:
+                table, xi, _ = self.rule(name)
+            row = {"rule": name, "xi": float("nan") if xi is None else xi, "for": FOR[name], "the xi that is": asks}
+            rows.append(row | {"site": "", "rows": None} | self._hardest(name, table, xi))
+        found = pd.DataFrame(rows).astype({"rows": "Int64"})
+        return found, None, self._which(found)
 
-    def _decides(self, name: str, xi: float | None) -> tuple[Any, int | None]:
-        """Return the site whose score is the quantile that a rule looks at, the upper of two, and its rows."""
-        if name not in LEVELS:
-            return "", None
-        frame = self.left_out().frame().dropna(subset=["nll"])
-        own = frame[frame["xi"] == xi].sort_values("nll")
-        row = own.iloc[math.ceil(LEVELS[name] * (len(own) - 1))]
-        return row["environment"], int(row["n"])
+    def _hardest(self, name: str, table: Any, xi: float | None) -> dict[str, Any]:
+        """Return the hardest site at the xi that a rule takes, if the rule looks at single sites."""
+        if name not in ("q90", "worst"):
+            return {}
+        at = table[table["xi"] == xi].iloc[0]
+        return {"site": at["hardest"], "rows": int(at["rows"])}
 
     def _which(self, table: Any) -> str:
-        """Return which rule suits these data."""
+        """Return which xi to take."""
         sites = self.left_out().frame().environment.nunique()
         chosen = dict(zip(table["rule"], table["xi"], strict=True))
-        if chosen["worst"] == 0.0 and chosen["mean"] == 0.0:
-            return "No penalty helps the left-out sites: keep xi = 0."
-        if sites < FEW_SITES:
-            return (
-                f"With {sites} sites the left-out rules are rough: look at several rules, and prefer the smaller xi if "
-                f"the new site should be like these. {self._next(chosen['worst'])}"
-            )
-        return (
-            "Use worst or q90 if the new site may differ as these do from each other, invariance to be safe against "
-            f"larger shifts. {self._next(chosen['worst'])}"
-        )
+        far = None if self._far is None else self._far.verdict_
+        if chosen["q90"] == 0.0 and chosen["mean"] == 0.0 and (far is None or far.xi == 0.0):
+            return "No penalty clearly helps the left-out sites: keep xi = 0."
+        rough = f"With {sites} sites these rules are rough. " if sites < FEW_SITES else ""
+        here = f"For a site like these, xi = {chosen['q90']:.4g} (q90)."
+        there = "" if far is None else f" {far.sentence[0].upper()}{far.sentence[1:]}."
+        return f"{rough}{here}{there} Ask anchortm compare what a wider spread alone would do."
 
     def _next(self, xi: float) -> str:
         largest = max(self.options.xi)

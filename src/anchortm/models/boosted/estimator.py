@@ -326,8 +326,8 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
 
     def left_out(
         self, data: Data, held: Data | None, groups: Groups, gone: Any
-    ) -> tuple[float, tuple[Lost, ...], dict[str, Any]]:
-        """Fit to ``data``; return the mean negative log-likelihood of the left-out rows, and facts about the fit.
+    ) -> tuple[float, tuple[Lost, ...], Self]:
+        """Fit to ``data``; return the mean negative log-likelihood of the left-out rows, and the fitted model.
 
         This is for ``leave_one_environment_out``. Columns that ``data`` does not identify are left out. The
         log-likelihood is NaN if there are strata among them.
@@ -343,20 +343,19 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
 
         Returns
         -------
-        tuple of (float, tuple of Lost, dict)
+        tuple of (float, tuple of Lost, estimator)
         """
         self.validation = without(self.validation, gone, self.n_rounds)
         asked, whole = self.check(), data
         data, spec = identified(data, lambda rows: check_identified(self.learner, asked, rows, whole.names))
         fitted = self._fit(spec, data, groups)
         inner, problem = fitted.model_.result_, fitted.model_.problem_
-        facts = {"converged": inner.converged, "rounds": fitted.n_rounds_}
         if held is None or lost_strata(data.lost, whole.mixture):
-            return math.nan, data.lost, facts
+            return math.nan, data.lost, fitted
         held = held.without([lost.name for lost in data.lost])
         rows = Watched(problem, self.learner, held, [len(held.response)])
         rows.f += fitted.boosted_.shape.f(rows.X)
-        return rows.mean_nll(problem, inner.link, inner.baseline, inner.coef), data.lost, facts
+        return rows.mean_nll(problem, inner.link, inner.baseline, inner.coef), data.lost, fitted
 
     def _boost(self, spec: Specification, data: Data, held: tuple[Data, list[int]] | None = None) -> Iterator[State]:
         """Yield the state after 0, 1, ... rounds until none improves the loss; ``held``: held-out rows and sizes."""

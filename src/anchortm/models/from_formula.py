@@ -149,6 +149,7 @@ def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> An
         foreign = [name for name in extra if name not in signature(model.fit).parameters]
         if foreign:
             raise InputTypeError(f"{type(model).__name__} does not use {' or '.join(foreign)}: leave it out")
+        getattr(model, "_will_read", lambda formula: None)(made)
         model.fit(made.X, made.y, anchors=made.anchors, **extra)
     offset = named.get("offset")
     made.offset = offset if isinstance(offset, str) else None

@@ -250,9 +250,15 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         at, results = rule.choose(loeo.frame(), self._by)
         return _Found(at, results, loeo, found)
 
+    def _will_read(self, formula: Formula) -> None:
+        """Take note of the formula of the fit that follows: it reads ``new``, too."""
+        self._reads = formula
+
     def _further(self, rows: Given) -> _Found:
         """Return the choice by the outermost environments, which are left out together."""
-        found = choose_further(rows, several_xi(self.xis), self.new, self.cut, jobs(self.n_jobs), self.progress)
+        formula = self.__dict__.pop("_reads", None)
+        new = self.new if self.new is None or formula is None else formula.design(self.new)
+        found = choose_further(rows, several_xi(self.xis), new, self.cut, jobs(self.n_jobs), self.progress)
         xi = found.smallest if self.rule == "smallest" else found.xi
         return _Found((xi,), found.table, None, None, found.verdict)
 
@@ -283,7 +289,7 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         passes = None if found.loeo is None else found.loeo.n_passes
         own = {"results_": found.results, "best_estimator_": best, "n_passes_": passes}
         own |= {"loeo_": found.loeo} if found.loeo is not None else {"verdict_": found.verdict}
-        for name in ("formula_", "loeo_", "verdict_"):  # of an earlier fit
+        for name in ("formula_", "loeo_", "verdict_", "_reads"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.__dict__.update(own | chosen)
 

@@ -140,8 +140,8 @@ PRINTED = {
         "0.0 0.18 3 5 0 0.85 4.23",
         "30.0 0.18 5 5 0 0.18 2.29 30.0 0.07 5 5 20 0.26 2.65",
         "300.0 0.07 5 5 33 0.22 2.37",
-        "lasso alone 0.0 0.05 5 5 9 0.60 5.84 chosen 300.0 0.11 5 4 8 0.13 2.29",
-        "17 of 200 coefficients are not zero",
+        "lasso alone 0.0 0.07 5 5 0 0.63 5.28 chosen 30.0 0.05 5 5 51 0.32 3.37",
+        "61 of 200 coefficients are not zero",
     ],
     "plot_17_mean_or_distribution": [
         "degrees of freedom 12.5",

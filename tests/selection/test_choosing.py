@@ -93,6 +93,16 @@ def test_the_rule_of_version_0_1_stays_available() -> None:
     nll = found.loeo_.frame().pivot(index="environment", columns="xi", values="nll")
     np.testing.assert_allclose(found.results_.objective, nll.max())
     assert found.best_xi_ == nll.max().idxmin() == 10.0
+    cgd = atm.datasets.load_cgd()  # three centres have no event at all
+    few = atm.XiSearchCV(atm.ParametricSurvival(), XIS, "worst", rule="smallest")
+    few.fit("Surv(tstop, status) ~ treat + age | center", cgd)
+    frame = few.loeo_.frame()
+    assert (frame.events == 0).any()
+    np.testing.assert_allclose(few.results_.objective, frame.groupby("xi").nll.max())
+    quick = atm.XiSearchCV(atm.ParametricSurvival(), XIS, 0.1, rule="smallest").fit(
+        "Surv(tstop, status) ~ treat + age | center", cgd
+    )
+    np.testing.assert_allclose(quick.results_.objective, frame.groupby("xi").nll.quantile(0.1))
 
 
 def test_a_tiny_environment_does_not_decide() -> None:

@@ -167,7 +167,10 @@ def xi_search(search: XiSearch, ax: Axis = None) -> Axes:
     at = table.index.to_numpy(dtype=np.float64)
     lines, what = _lines(search, table)
     for k, name in enumerate(lines.columns):
-        ax.plot(at, lines[name], color="0.7", linewidth=0.7, zorder=1, label=f"left-out {what}" if k == 0 else None)
+        if search.design == "further":
+            ax.plot(at, lines[name], STYLES[k % 4], color="0.5", linewidth=1, zorder=1, label=f"fold: {name}")
+        else:
+            ax.plot(at, lines[name], color="0.7", linewidth=0.7, zorder=1, label=f"left-out {what}" if k == 0 else None)
     if "standard_error" in table:
         bars: dict[str, Any] = {"fmt": "none", "ecolor": COLOURS[0], "capsize": 3, "label": "one standard error"}
         ax.errorbar(at, table.objective, yerr=table.standard_error.where(np.isfinite(table.standard_error)), **bars)

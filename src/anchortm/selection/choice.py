@@ -55,8 +55,11 @@ class Losses(NamedTuple):
     converged: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, names: tuple[str, ...], min_rows: int, score: str = "skill") -> Losses:
-        """Return the losses of a table of left-out environments: minus the skill, or the nll."""
+    def of(cls, frame: pd.DataFrame, names: tuple[str, ...], min_rows: int | None, score: str = "skill") -> Losses:
+        """Return the losses of a table of left-out environments: minus the skill, or the nll.
+
+        Without ``min_rows`` environments of any size are ranked.
+        """
         table = frame.pivot(index="environment", columns=list(names), values=score).sort_index(axis=1)
         values = table.to_numpy(dtype=np.float64).T * (-1.0 if score == "skill" else 1.0)
         about = frame.drop_duplicates("environment").set_index("environment").loc[table.index]
@@ -65,7 +68,7 @@ class Losses(NamedTuple):
         converged = frame.groupby(list(names))["converged"].all()
         at = [tuple(map(float, np.atleast_1d(place))) for place in table.columns]
         known = [bool(converged.loc[place if len(names) > 1 else place[0]]) for place in at]
-        ranked = large_enough(n, events, min_rows)
+        ranked = np.ones(n.size, dtype=bool) if min_rows is None else large_enough(n, events, min_rows)
         return cls(at, values, list(table.index), n, ranked, np.array(known))
 
     @property
@@ -104,7 +107,7 @@ class Rule(NamedTuple):
 
     def losses(self, frame: pd.DataFrame, names: tuple[str, ...]) -> Losses:
         """Return what is minimised: minus the skill; for the rule "smallest" the nll, at environments of any size."""
-        return Losses.of(frame, names, self.min_rows if self.paired else 1, "skill" if self.paired else "nll")
+        return Losses.of(frame, names, self.min_rows if self.paired else None, "skill" if self.paired else "nll")
 
     def choose(self, frame: pd.DataFrame, names: tuple[str, ...]) -> tuple[tuple[float, ...], pd.DataFrame]:
         """Return the penalties that are taken, and the table of objectives."""

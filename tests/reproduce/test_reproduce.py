@@ -1,6 +1,7 @@
 """The reproduction: verdicts, files, resuming, and the same numbers whatever the processes."""
 
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -59,9 +60,12 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=" ".join,
 )
-def test_a_few_runs_of_everything(tmp_path: Path, size: list[str], capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same command with the published numbers of runs is a slow test."""
+def test_a_few_runs_of_everything(
+    tmp_path: Path, boston: Path, size: list[str], capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command with the published numbers of runs is a slow test; that of BostonHousing2 has no runs."""
     folder = tmp_path / "paper"
+    shutil.copytree(boston / "computed", folder / "computed")
     line = ["reproduce", "all", *size, "--out", str(folder)]
     assert main(line) == 0
     printed = capsys.readouterr().out
@@ -82,6 +86,7 @@ def test_a_few_runs_of_everything(tmp_path: Path, size: list[str], capsys, monke
         "figure_F3_iv1_lm",
     ):
         assert {f"{name}.png", f"{name}.pdf"} <= files
+    assert {"control_boston.png", "control_boston.pdf", "boston_control.csv", "boston_findings.csv"} <= files
     assert {"figure_F4_iv2_4_classes.png", "figure_F4_iv2_6_classes.pdf", "la_nll.csv", "iv2.csv", "claims.md"} <= files
     monkeypatch.setattr(engine, "write_figure", lambda *_: None)
     start = time.perf_counter()

@@ -8,39 +8,33 @@ import numpy as np
 import pandas as pd
 
 import anchortm as atm
+from anchortm.reproduce import boston_control, boston_data
+from anchortm.reproduce.boston_data import COVARIATES, MODELS, THREE, model_of, outcome, read, towns
 from anchortm.reproduce.drawing import panels
 from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Arrays, Claim, Options, Part
 
 __all__ = ["PART"]
 
-COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
-MODELS = ["Lm", "c-probit", "c-logit", "c-logit (censored)"]
 XIS = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4]
-THREE = ["Boston Back Bay", "Boston Beacon Hill", "Boston North End"]
 GRID = np.linspace(0.0, 90.0, 361)
 
 
-def _data() -> tuple[Any, Any, Any, Any]:
-    data = atm.datasets.load_boston_housing2()
-    price = data.cmedv
-    return data[COVARIATES], price, atm.Surv(price, price != 50), data.town
-
-
-def _model(name: str, support: tuple[float, float] | None) -> Any:
-    make = {"Lm": atm.NormalLinear, "c-probit": atm.ContinuousProbit}.get(name, atm.ContinuousLogit)
-    return make() if name == "Lm" or support is None else make(support=support)
-
-
 def compute(options: Options) -> Arrays:
-    """Return NLL and coefficients of all left-out towns, and predictions for the three tracts of Beacon Hill."""
-    X, price, censored, town = _data()
-    nll, coefs = [], []
+    """Return NLL and coefficients of all left-out towns, the control, and predictions for the tracts of Beacon Hill."""
+    X, price, town = read()
+    nll, coefs, controls = [], [], []
     for name in MODELS:
-        y = censored if "censored" in name else price
-        support = (12.9, 34.65) if name.startswith("c-logit") else None
-        frame = atm.leave_one_environment_out(
-            _model(name, support), X, y, town, XIS, n_jobs=options.jobs, progress=options.progress
-        ).frame()
+        result = atm.leave_one_environment_out(
+            model_of(name),
+            X,
+            outcome(name, price),
+            town,
+            sorted({*XIS, *boston_control.XIS}),
+            n_jobs=options.jobs,
+            progress=options.progress,
+        )
+        controls.append(boston_control.measured(name, result))
+        frame = result.frame().loc[lambda table: table.xi.isin(XIS)]
         nll.append(frame.pivot(index="environment", columns="xi", values="nll").to_numpy())
         columns = [frame.pivot(index="environment", columns="xi", values=f"coef_{c}").to_numpy() for c in COVARIATES]
         coefs.append(np.stack(columns, axis=-1))
@@ -48,14 +42,14 @@ def compute(options: Options) -> Arrays:
     span = (float(price.min()), float(price.max()))
     beyond, density, raw = [], [], []
     for name in MODELS:
-        y = censored if "censored" in name else price
-        fits = [_model(name, span).set_params(xi=xi).fit(X, y, anchors=town) for xi in (0.0, 10.0)]
+        y = outcome(name, price)
+        fits = [model_of(name, span).set_params(xi=xi).fit(X, y, anchors=town) for xi in (0.0, 10.0)]
         dists = [fit.predict_distribution(X[place]) for fit in fits]
         beyond.append([d.sf(50.0) for d in dists])
         density.append([d.pdf(GRID) for d in dists])
     path = atm.anchor_path(atm.NormalLinear(), X, price, town, XIS)
     raw = [[*(fit.slope_ * X.std()), fit.sigma_] for fit in path.models]
-    exact = _uncensored_rows(X, price, censored, town)
+    exact = _uncensored_rows(X, price, town)
     return {
         "nll": np.array(nll),
         "coef": np.array(coefs) * X.std().to_numpy(),
@@ -63,37 +57,33 @@ def compute(options: Options) -> Arrays:
         "density": np.array(density),
         "raw": np.array(raw),
         "exact_rows": exact,
+        **{key: np.array([control[key] for control in controls]) for key in controls[0]},
     }
 
 
-def _uncensored_rows(X: Any, price: Any, censored: Any, town: Any) -> Any:
+def _uncensored_rows(X: Any, price: Any, town: Any) -> Any:
     """Return the NLL of uncensored rows of Back Bay and North End under both c-logit models at xi = 0."""
     rows = []
     for name in ("Boston Back Bay", "Boston North End"):
         out = (town == name).to_numpy()
         seen = out & (price < 50).to_numpy()
-        fits = (atm.ContinuousLogit(support=(12.9, 34.65)).fit(X[~out], y[~out]) for y in (price, censored))
+        fits = (model_of(kind).fit(X[~out], outcome(kind, price)[~out]) for kind in MODELS[2:])
         rows.append([float(fit.nll(X[seen], price[seen]).mean()) for fit in fits])
     return np.array(rows)
 
 
-def _towns() -> list[str]:
-    return sorted(set(_data()[3]))
-
-
 def tables(arrays: Arrays) -> dict[str, pd.DataFrame]:
-    """Return one row for each model, town and xi."""
-    towns = _towns()
-    index = pd.MultiIndex.from_product([MODELS, towns, XIS], names=["model", "town", "xi"])
+    """Return one row for each model, town and xi, and the tables of the control."""
+    index = pd.MultiIndex.from_product([MODELS, towns(), XIS], names=["model", "town", "xi"])
     frame = pd.DataFrame({"nll": arrays["nll"].ravel()}, index=index).reset_index()
     for k, name in enumerate(COVARIATES):
         frame[f"coef_per_sd_{name}"] = arrays["coef"][..., k].ravel()
-    return {"boston_loeo": frame}
+    return {"boston_loeo": frame, **boston_control.tables(arrays)}
 
 
 def figures(arrays: Arrays) -> dict[str, Any]:
-    """Return Figures 4 and 5."""
-    towns = _towns()
+    """Return Figures 4 and 5, and that of the control."""
+    places = towns()
     where = np.arange(len(XIS))
     names = [f"{xi:g}" for xi in XIS]
     figure, axes = panels(2, 4, width=3.1, height=3.0, sharex=True, sharey="row")
@@ -102,7 +92,7 @@ def figures(arrays: Arrays) -> dict[str, Any]:
         ax = axes[0, k]
         ax.plot(where, arrays["nll"][k].T, color="0.75", linewidth=0.5)
         for town, style in zip(THREE, ("-", "--", "-."), strict=True):
-            ax.plot(where, arrays["nll"][k][towns.index(town)], style, color="black", label=town)
+            ax.plot(where, arrays["nll"][k][places.index(town)], style, color="black", label=town)
         ax.plot(where, arrays["nll"][k].mean(axis=0), color="tab:blue", linewidth=2, label="mean")
         ax.set_title(model, fontsize="medium")
         for name, style in zip(shown, ("-", "--", "-.", ":"), strict=True):
@@ -125,19 +115,20 @@ def figures(arrays: Arrays) -> dict[str, Any]:
             axes[-1, j].set_xlabel("price (1000 dollars)")
         axes[k, 0].set_ylabel(model, fontsize="small")
     axes[0, 2].legend(frameon=False, fontsize="small")
-    return {"figure_4_boston": figure, "figure_5_boston_densities": densities}
+    control = boston_control.figure(arrays)
+    return {"figure_4_boston": figure, "figure_5_boston_densities": densities, "control_boston": control}
 
 
 # house: complex because it is a table: one entry for each claim, each with its own verdict
 def claims(arrays: Arrays) -> list[Claim]:
     """Return B1 to B13."""
-    nll, coef, towns = arrays["nll"], arrays["coef"], _towns()
-    three = [towns.index(town) for town in THREE]
+    nll, coef, places = arrays["nll"], arrays["coef"], towns()
+    three = [places.index(town) for town in THREE]
     top = [set(np.argsort(-nll[k, :, 0])[:3].tolist()) == set(three) for k in range(4)]
     later = [set(np.argsort(-nll[k, :, 3])[:3].tolist()) == set(three) for k in range(4)]
     worst, median, mean = nll.max(axis=1), np.median(nll, axis=1), nll.mean(axis=1)
     best = nll[:, three].argmin(axis=2)
-    others = [k for k in range(len(towns)) if k not in three]
+    others = [k for k in range(len(places)) if k not in three]
     worse = (nll[:, others, 1:3] > nll[:, others, :1]).mean(axis=1)
     drop = worst[:, 0] - worst.min(axis=1)
     norms = np.linalg.norm(np.median(coef, axis=1), axis=-1)
@@ -146,7 +137,7 @@ def claims(arrays: Arrays) -> list[Claim]:
     drawn = [COVARIATES.index(name) for name in ("indus", "lstat", "nox", "rm")]
     along = np.abs(np.median(coef, axis=1)[..., drawn])
     fades = bool((along[:, -1] < 0.3 * along.max(axis=1)).all())
-    at_ten = [towns[i] for i in nll[:, :, 2].argmax(axis=1)]
+    at_ten = [places[i] for i in nll[:, :, 2].argmax(axis=1)]
     hill = at_ten.count("Boston Beacon Hill")
     ratio = arrays["density"][3, 1, :, 200] / arrays["density"][2, 1, :, 200]  # at a price of 50
     beyond, peak = arrays["beyond"], arrays["density"].max(axis=-1)
@@ -192,4 +183,13 @@ def claims(arrays: Arrays) -> list[Claim]:
     ]  # fmt: skip
 
 
-PART = Part("boston", "BostonHousing2 (Figures 4 and 5)", compute, figures, tables, claims, uses=())
+PART = Part(
+    "boston",
+    "BostonHousing2 (Figures 4 and 5)",
+    compute,
+    figures,
+    tables,
+    claims,
+    uses=(),
+    code=(boston_data, boston_control),
+)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,12 +87,13 @@ class Part:
     tables: Callable[[Arrays], dict[str, pd.DataFrame]]
     claims: Callable[[Arrays], list[Claim]]
     uses: tuple[str, ...] = ("runs", "seed")  # the options that the arrays depend on
+    code: tuple[ModuleType, ...] = ()  # modules that compute them, besides that of ``compute``
 
     def key(self, options: Options) -> str:
         """Return a short name for everything that the arrays depend on, including the code that computes them."""
         facts = {name: getattr(options, name) for name in self.uses} | {"part": self.name, "version": __version__}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-        for module in (inspect.getmodule(self.compute), scenarios, sem):
+        for module in (inspect.getmodule(self.compute), *self.code, scenarios, sem):
             digest.update(Path(str(getattr(module, "__file__", ""))).read_bytes())
         return digest.hexdigest()[:16]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,21 +20,24 @@ from anchortm.inputs.response import Kind, Response
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import Given, given
 from anchortm.newplace.comparison import Comparison, like_table
-from anchortm.newplace.scoring import at_the_same_width, concordance_or_nan, scores_of_rows, width_ratio
+from anchortm.newplace.scoring import (
+    at_the_same_width,
+    check_scores,
+    concordance_or_nan,
+    scores_of_rows,
+    width_ratio,
+)
 from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
 from anchortm.newplace.training import Training, Tuning, inner_folds, places_of
 from anchortm.newplace.verdict import Verdict, further_verdict
 from anchortm.selection.designs import FEWEST, Direction, Fold, direction_of, further, like
 from anchortm.selection.places import Out, Places, Record
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["compare_strategies"]
 
 DESIGNS = ("like", "further")
-SCORES = ("nll", "crps", "coverage", "width", "mae", "brier")
 BY = ("design", "direction", "side", "share")
+FIRST = (*BY, "strategy", "environment", "n", "events", "nll", "skill", "regret")  # columns of all comparisons
 
 
 def compare_strategies(
@@ -47,6 +50,7 @@ def compare_strategies(
     design: str | Sequence[str] | None = None,
     new: Covariates | AnyTable | None = None,
     strategies: Sequence[str | Strategy] | None = None,
+    scores: Sequence[str] | None = None,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
     cut: int | None = None,
@@ -77,6 +81,9 @@ def compare_strategies(
     strategies : sequence of str or Strategy, optional
         By default "null", "ml", "equal", "widened", "anchored" and "anchored+spread"; see ``anchortm.strategies``.
         "null" and "ml" always take part, because the others are measured from them.
+    scores : sequence of str, optional
+        Which scores to compute: some of "spread", "crps", "coverage", "width", "mae", "brier" and "concordance", which
+        ``Comparison.frame`` explains; by default all. "nll", "skill" and "regret" are always computed.
     sample_weight, offset, cut
         As for ``leave_one_environment_out``.
     min_rows : int
@@ -115,7 +122,7 @@ def compare_strategies(
     check_model(model, "left_out")
     if hasattr(model, "learner"):
         raise InputError("compare_strategies takes linear models: boosted ones have leave_one_environment_out")
-    chosen = _strategies(strategies)
+    chosen, wanted = _strategies(strategies), check_scores(scores)
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
     if rows.batched:
         raise InputError("compare_strategies needs the rows in memory: read the table first")
@@ -123,7 +130,7 @@ def compare_strategies(
     with rows.screened():
         rows, places = places_of(rows, xis, cut)
         names = _designs(design, places)
-        run = _Run(rows, places, chosen, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), random_state)
+        run = _Run(rows, places, chosen, wanted, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), random_state)
         with Task("comparison of strategies", 3, progress) as whole:  # one bar for its three parts
             return run.compare(names, new, whole)
 
@@ -157,6 +164,7 @@ class _Run:
     rows: Given
     places: Places
     strategies: list[Strategy]
+    scores: tuple[str, ...]
     min_rows: int
     n_jobs: int | None
     seed: Any
@@ -254,22 +262,22 @@ def _one_fold(run: _Run, task: tuple[Fold, Tuning | None, str], times: Array) ->
     rows: list[dict[str, Any]] = []
     reference: Any = None
     for strategy in run.strategies:
-        note, facts, found = remark, {}, None
+        note, facts, found = remark, dict.fromkeys(("xi", "factor"), math.nan), None
         try:
             predictor = strategy.fit(train)
             facts = {"xi": getattr(predictor, "xi_", math.nan), "factor": getattr(predictor, "widened_", 1.0)}
-            found = scores_of_rows(predictor, raw, response, times, run.seed)
+            found = scores_of_rows(predictor, raw, response, times, run.seed, run.scores)
             if strategy.name == "ml":
                 reference = predictor, found
         except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
             note = str(error)
-        wider = _spread_part(reference, found, train, held)
+        wider = _spread_part(reference, found, train, held) if "spread" in run.scores else None
         about = {"design": fold.design, "direction": fold.direction, "side": fold.side, "share": fold.share}
         for e in codes:
             own = places.groups[held] == e
             row = about | {"strategy": strategy.name, "environment": places.labels.tolist()[e]}
             row |= {"n": float(places.weights[held][own].sum()), "events": float(places.events[e])}
-            row |= _means(found, own, places.weights[held], response) | facts
+            row |= _means(run.scores, found, own, places.weights[held], response) | facts
             row["regret_se"] = _error(reference, found, own)
             own_weights = places.weights[held][own]
             row["spread_nll"] = math.nan if wider is None else float(np.average(wider[own], weights=own_weights))
@@ -279,20 +287,19 @@ def _one_fold(run: _Run, task: tuple[Fold, Tuning | None, str], times: Array) ->
 
 
 def _means(
-    found: dict[str, Any] | None, own: NDArray[np.bool_], weights: Array, response: Response
+    scores: Sequence[str], found: dict[str, Any] | None, own: NDArray[np.bool_], weights: Array, response: Response
 ) -> dict[str, float]:
     """Return the mean scores over the rows of one environment; NaN where there is none."""
-    row = dict.fromkeys(SCORES, math.nan) | {"concordance": math.nan}
-    if found is None:
-        return row
-    for name in SCORES:
-        if name in found:
-            values = found[name][own]
-            known = ~np.isnan(values)
-            if known.any():
-                row[name] = float(np.average(values[known], weights=weights[own][known]))
-    if "risk" in found:
-        row["concordance"] = concordance_or_nan(found["risk"][own], response[own])
+    row = {name: math.nan for name in scores if name not in ("skill", "regret")}
+    for name in row:
+        if found is None or name not in found:
+            continue
+        values = found[name][own]
+        known = ~np.isnan(values)
+        if name == "concordance":
+            row[name] = concordance_or_nan(values, response[own])
+        elif known.any():
+            row[name] = float(np.average(values[known], weights=weights[own][known]))
     return row
 
 
@@ -332,8 +339,8 @@ def _with_reference(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         at = key(row)
         regret, wider = row["nll"] - base["ml"][at], row.pop("spread_nll") - base["ml"][at]
-        more = {"skill": base["null"][at] - row["nll"], "regret": regret}
-        more["spread"] = wider / regret if abs(regret) > 1e-3 else math.nan
-        ordered = ["design", "direction", "side", "share", "strategy", "environment", "n", "events", "nll"]
-        result.append({name: row[name] for name in ordered} | more | {k: v for k, v in row.items() if k not in ordered})
+        row |= {"skill": base["null"][at] - row["nll"], "regret": regret}
+        if "spread" in row:
+            row["spread"] = wider / regret if abs(regret) > 1e-3 else math.nan
+        result.append({name: row[name] for name in FIRST} | row)
     return result

@@ -1,0 +1,75 @@
+"""Scores of a comparison: which are computed, and what they are by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anchortm as atm
+from anchortm.newplace import scoring
+
+CGD = "Surv(tstop, status) ~ treat + age | center"
+ALWAYS = ["design", "direction", "side", "share", "strategy", "environment", "n", "events", "nll", "skill", "regret"]
+LAST = ["xi", "factor", "regret_se", "ranked", "note"]
+
+
+def compared(**options) -> pd.DataFrame:
+    options = {"design": "like", "strategies": ["widened"]} | options
+    model = atm.ParametricSurvival(dist="weibull")
+    return atm.compare_strategies(model, CGD, atm.datasets.load_cgd(), **options).frame()
+
+
+@pytest.fixture(scope="module")
+def everything() -> pd.DataFrame:
+    return compared()
+
+
+def test_all_columns_by_default(everything: pd.DataFrame) -> None:
+    scores = ["spread", "crps", "coverage", "width", "mae", "brier", "concordance"]
+    assert everything.columns.tolist() == [*ALWAYS, *scores, *LAST]
+    ml = everything[(everything.strategy == "ml") & (everything.events > 0)]  # without events no error of a median
+    assert ml.drop(columns=["spread", "share"]).notna().all(axis=None)
+
+
+def test_some_scores_are_those_of_all(everything: pd.DataFrame) -> None:
+    some = compared(scores=["concordance", "crps", "nll"])
+    assert some.columns.tolist() == [*ALWAYS, "crps", "concordance", *LAST]
+    pd.testing.assert_frame_equal(some, everything[some.columns])
+
+
+def test_scores_that_are_not_wanted_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even once: the functions that compute them raise an error."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a score that nobody asked for")
+
+    for name in ("crps_of_rows", "width_of", "pit", "brier_rows", "known_values"):
+        monkeypatch.setattr(scoring, name, refuse)
+    monkeypatch.setattr("anchortm.newplace.compare.at_the_same_width", refuse)
+    assert compared(scores=[]).columns.tolist() == [*ALWAYS, *LAST]
+    with pytest.raises(AssertionError, match="nobody asked for"):
+        compared(scores="width")
+
+
+@pytest.mark.parametrize("wanted", [["cprs"], "cprs", ["crps", 3]])
+def test_unknown_scores(wanted) -> None:
+    with pytest.raises(ValueError, match="scores must be some of nll, skill, regret, spread, crps, .*, not ('cprs'|3)"):
+        compared(scores=wanted)
+
+
+def test_scores_of_a_site_by_hand(everything: pd.DataFrame) -> None:
+    data = atm.datasets.load_cgd()
+    inside, outside = data[data.center != "NIH"], data[data.center == "NIH"]
+    model = atm.ParametricSurvival.from_formula(CGD, inside, dist="weibull")
+    row = everything[(everything.strategy == "ml") & (everything.environment == "NIH")].iloc[0]
+    dist = model.predict_distribution(outside)
+    lower, upper = dist.interval(0.9)
+    assert row.width == pytest.approx((upper - lower).mean())
+    died = outside.status.to_numpy() == 1
+    assert row.mae == pytest.approx(np.abs(outside.tstop.to_numpy() - dist.median())[died].mean())
+    assert (row.n, row.events) == (len(outside), died.sum())
+    y = atm.Surv(outside.tstop, outside.status)
+    assert row.concordance == pytest.approx(atm.scores.concordance(-dist.median(), y))
+    at = float(np.median(data.tstop[data.status == 1]))
+    assert row.brier == pytest.approx(float(atm.scores.brier(dist, y, [at])[0]), rel=1e-9)

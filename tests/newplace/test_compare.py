@@ -295,8 +295,8 @@ def test_a_failed_fold_is_noted_and_the_others_go_on():
     [
         ({"design": "near"}, "design must be 'like', 'further' or both"),
         ({"design": []}, "design must be"),
-        ({"strategies": ["best"]}, "no strategy"),
-        ({"strategies": [3.0]}, "no strategy"),
+        ({"strategies": ["best"]}, "is not a strategy"),
+        ({"strategies": [3.0]}, "is not a strategy"),
         ({"min_rows": 0}, "min_rows"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"environments": "nowhere"}, "nowhere"),

@@ -11,19 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._messages import warn
 from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outcome, Seed
-from anchortm._util.checks import jobs, whole_number
+from anchortm._util.checks import generator, jobs, whole_number
 from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
-from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError
 from anchortm.inputs.response import Kind, Response
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import Given, given
 from anchortm.newplace.comparison import Comparison, like_table
+from anchortm.newplace.foreign import errors_of
 from anchortm.newplace.scoring import (
     at_the_same_width,
     check_scores,
     concordance_or_nan,
+    listed,
     scores_of_rows,
     width_ratio,
 )
@@ -90,8 +93,9 @@ def compare_strategies(
         Environments with fewer rows (or with fewer than 5 events) are shown, but do not count in quantiles.
     n_jobs : int, optional
         Number of processes; -1 uses all cores.
-    random_state : int
-        Seed of transforms that are drawn at random in censored and discrete rows.
+    random_state : int, Generator or None
+        Seed of transforms that are drawn at random in censored and discrete rows. The default gives the same answer
+        each time.
     progress : bool, optional
         Whether to show a progress bar. By default only in a terminal.
 
@@ -129,31 +133,48 @@ def compare_strategies(
     xis = list(dict.fromkeys([0.0, *sorted({float(xi) for strategy in chosen for xi in strategy.xis})]))
     with rows.screened():
         rows, places = places_of(rows, xis, cut)
-        names = _designs(design, places)
-        run = _Run(rows, places, chosen, wanted, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), random_state)
+        names = _designs(design, places, new)
+        rng = generator(random_state)  # one seed, so that all strategies have the same draws, in all processes
+        seed = random_state if isinstance(random_state, int) else int(rng.integers(2**32))
+        run = _Run(rows, places, chosen, wanted, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), seed)
         with Task("comparison of strategies", 3, progress) as whole:  # one bar for its three parts
             return run.compare(names, new, whole)
 
 
 def _strategies(wanted: Sequence[str | Strategy] | None) -> list[Strategy]:
     """Return the strategies, with those that others are measured from in front."""
-    if isinstance(wanted, (str, Strategy)):
-        wanted = [wanted]
-    given = [as_strategy(one) for one in (DEFAULT if wanted is None else wanted)]
+    wanted = [wanted] if isinstance(wanted, Strategy) else DEFAULT if wanted is None else wanted
+    given = [as_strategy(one) for one in listed(wanted, "strategies", DEFAULT)]
+    for one in given:
+        if not isinstance(getattr(one, "name", None), str):
+            raise InputError(f"the strategy {type(one).__name__} has no name: give its class one, name = 'mine'")
+        if one.name in ("null", "ml") and one != STRATEGIES[one.name]:
+            raise InputError(
+                f"another strategy has the name {one.name!r}: give {type(one).__name__} one of its own, because the "
+                "others are measured from null and ml"
+            )
     names = [one.name for one in given]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise InputError(f"two strategies have the name {twice[0]!r}: name one of them, Regressor(..., name=...)")
+        raise InputError(
+            f"two strategies have the name {twice[0]!r}: leave one out, or name a regressor, Regressor(..., name=...)"
+        )
     return list({one.name: one for one in (STRATEGIES["null"], STRATEGIES["ml"], *given)}.values())
 
 
-def _designs(design: str | Sequence[str] | None, places: Places) -> list[str]:
+def _designs(design: str | Sequence[str] | None, places: Places, new: Any) -> list[str]:
+    """Return the designs; say so if rows of the new place have no use in them."""
     if design is None:
-        return list(DESIGNS if places.n >= FEWEST else DESIGNS[:1])
-    names = [design] if isinstance(design, str) else list(design)
+        names = list(DESIGNS if places.n >= FEWEST else DESIGNS[:1])
+        if new is not None and "further" not in names:
+            warn(f"there are {places.n} environments, fewer than {FEWEST}: new is not used", AnchorTMWarning)
+        return names
+    names = listed(design, "design", DESIGNS)
     unknown = [name for name in names if name not in DESIGNS]
     if unknown or not names:
         raise InputError(f"design must be 'like', 'further' or both, not {design!r}")
+    if new is not None and "further" not in names:
+        raise InputError("new is for design='further': add this design, or leave new out")
     return names
 
 
@@ -186,10 +207,11 @@ class _Run:
         records = outer | self._inner_records(inner)
         whole.step()
         work = partial(_one_fold, self, times=self._times())
-        tasks = [(fold, self._tuning(fold, inner, records), outer[fold.out].note) for fold in folds]
+        tasks = [(fold, self._tuning(fold, inner, records), _remark(outer[fold.out])) for fold in folds]
         with Task("strategies", len(tasks)) as task, one_blas_thread():
             found = task.map(work, tasks, self.n_jobs)
         rows = _with_reference([row for part in found for row in part])
+        _check_reference(rows)
         verdict = self._verdict(rows, folds, outer, direction)
         return Comparison(rows, type(self.rows.model).__name__, verdict, self.min_rows)
 
@@ -198,7 +220,10 @@ class _Run:
         return self.rows.reading(full.fit(), self.places.problem)
 
     def _means_of(self, model: Any, new: Any) -> Array:
-        matrix = model.new_rows_.matrix(new)
+        try:
+            matrix = model.new_rows_.matrix(new)
+        except AnchorTMError as error:
+            raise type(error)(f"new: {error}") from None
         if not matrix.shape[0]:
             raise InputError("new has no rows: pass rows of the new place, without outcomes")
         return np.asarray(matrix.mean(axis=0))
@@ -242,16 +267,17 @@ class _Run:
             best = "ml" if better.empty else str(better.sort_values("difference").iloc[0]["strategy"])
         out = None
         if direction is not None:
-            own = [fold for fold in folds if fold.design == "further"]
-            tuning = Tuning.of(self.places, frozenset(), own, outer)
-            out = further_verdict(tuning, list(range(len(self.places.xis))), direction)
+            own = [fold for fold in folds if fold.design == "further" and not outer[fold.out].failed]
+            if own:  # without any of the folds there is no verdict
+                tuning = Tuning.of(self.places, frozenset(), own, outer)
+                out = further_verdict(tuning, list(range(len(self.places.xis))), direction)
         return Verdict(best, out)
 
 
 def _one_fold(run: _Run, task: tuple[Fold, Tuning | None, str], times: Array) -> list[dict[str, Any]]:
     """Return one row for each strategy and each environment of a fold.
 
-    A task is a fold, what is tuned on, and what there is to say about fits without these environments.
+    A task is a fold, what is tuned on, and which columns the fits without these environments do without.
     """
     fold, tuning, remark = task
     places = run.places
@@ -262,14 +288,16 @@ def _one_fold(run: _Run, task: tuple[Fold, Tuning | None, str], times: Array) ->
     rows: list[dict[str, Any]] = []
     reference: Any = None
     for strategy in run.strategies:
-        note, facts, found = remark, dict.fromkeys(("xi", "factor"), math.nan), None
+        note, facts, found = "", dict.fromkeys(("xi", "factor"), math.nan), None
         try:
-            predictor = strategy.fit(train)
-            facts = {"xi": getattr(predictor, "xi_", math.nan), "factor": getattr(predictor, "widened_", 1.0)}
-            found = scores_of_rows(predictor, raw, response, times, run.seed, run.scores)
+            with errors_of("strategy"):
+                predictor = strategy.fit(train)
+                facts = {"xi": getattr(predictor, "xi_", math.nan), "factor": getattr(predictor, "widened_", 1.0)}
+                found = scores_of_rows(predictor, raw, response, times, run.seed, run.scores)
+            note = "" if strategy.name == "null" else remark
             if strategy.name == "ml":
                 reference = predictor, found
-        except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
+        except AnchorTMError as error:
             note = str(error)
         wider = _spread_part(reference, found, train, held) if "spread" in run.scores else None
         about = {"design": fold.design, "direction": fold.direction, "side": fold.side, "share": fold.share}
@@ -284,6 +312,19 @@ def _one_fold(run: _Run, task: tuple[Fold, Tuning | None, str], times: Array) ->
             row |= {"ranked": bool(places.ranked(run.min_rows)[e]), "note": note}
             rows.append(row)
     return rows
+
+
+def _remark(record: Record) -> str:
+    """Return which columns fits do without, if they succeed."""
+    return "" if record.failed else record.note
+
+
+def _check_reference(rows: list[dict[str, Any]]) -> None:
+    """Refuse a comparison in which maximum likelihood, from which the others are measured, always fails."""
+    own = [row for row in rows if row["strategy"] == "ml"]
+    if all(math.isnan(row["nll"]) for row in own):
+        n = len({row["environment"] for row in own})
+        raise InputError(f"the model cannot be fitted without any of the {n} environments: {own[0]['note']}")
 
 
 def _means(

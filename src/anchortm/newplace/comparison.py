@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -109,23 +109,31 @@ class Comparison:
         n, names = frame["environment"].nunique(), " and ".join(frame["design"].unique())
         return f"Comparison({self.model}, {frame['strategy'].nunique()} strategies, {n} left-out environments, {names})"
 
-    def _failures(self) -> list[str]:
-        """Return a line for each strategy that failed somewhere: how often, and why at first."""
-        lines = []
-        for name, own in self.frame().groupby("strategy", sort=False):
-            failed = own[own["note"] != ""]
-            if len(failed):
-                lines.append(f"{name} failed at {len(failed)} of {len(own)} environments: {failed['note'].iloc[0]}")
-        return lines
+    @property
+    def remarks(self) -> list[str]:
+        """Return what failed, how often and why at first, and which fits do without a column."""
+        frame = self.frame()
+        n = frame["environment"].nunique()
+        failures: dict[tuple[int, str], list[str]] = {}
+        for name, own in frame[frame["nll"].isna()].groupby("strategy", sort=False):
+            failures.setdefault((own["environment"].nunique(), own["note"].iloc[0]), []).append(str(name))
+        lost = frame[frame["nll"].notna() & (frame["note"] != "")].groupby("note", sort=False)["environment"].unique()
+        lines = [
+            f"{_listed(names, ' and ')} failed at {'all' if many == n else f'{many} of'} {n} environments: {note}"
+            for (many, note), names in failures.items()
+        ]
+        return lines + [
+            f"{_listed(where[:3])}{', ...' if len(where) > 3 else ''}: {note}" for note, where in lost.items()
+        ]
 
     @shown
     def __repr__(self) -> str:
         table = self.table().to_string(index=False, float_format=lambda v: f"{v:.3g}", na_rep="")
-        return "\n".join([self._title(), table, *self._failures(), repr(self.verdict)])
+        return "\n".join([self._title(), table, *self.remarks, repr(self.verdict)])
 
     def _repr_html_(self) -> str:
         table = self.table().set_index(["design", "strategy"])
-        return report(self._title(), table, *self._failures(), *self.verdict.lines())
+        return report(self._title(), table, *self.remarks, *self.verdict.lines())
 
     def plot(
         self, ax: Axis = None, *, strategies: Sequence[str] | None = None, design: str | None = None, label: int = 3
@@ -162,13 +170,19 @@ class Comparison:
         try:
             record = lively(json.loads(read_bytes(path, MOST_BYTES)))
             if record["format"] != FORMAT:
-                raise ModelFileError(f"{name} is no comparison of strategies: its format is {record['format']!r}")
+                raise ModelFileError(f"{name} is not a comparison of strategies: its format is {record['format']!r}")
             rows, verdict = [dict(row) for row in record["rows"]], Verdict.from_dict(record["verdict"])
             return cls(rows, str(record["model"]), verdict, int(record["min_rows"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, ModelFileError):
                 raise
-            raise ModelFileError(f"{name} is no comparison of strategies that can be read: {error}") from None
+            raise ModelFileError(f"{name} is not a comparison of strategies that can be read: {error}") from None
+
+
+def _listed(names: Iterable[Any], last: str = ", ") -> str:
+    """Return names joined by commas, before the last of them perhaps by a word."""
+    *first, end = map(str, names)
+    return f"{', '.join(first)}{last}{end}" if first else end
 
 
 def like_table(part: pd.DataFrame) -> pd.DataFrame:
@@ -181,7 +195,7 @@ def like_table(part: pd.DataFrame) -> pd.DataFrame:
     test = paired(nll[others].sub(nll["ml"], axis=0).to_numpy().T) if others else None
     found = []
     for name, own in part.groupby("strategy", sort=False):
-        loss, ranked = -own["skill"], own["ranked"]
+        loss, ranked = 0.0 - own["skill"], own["ranked"]  # not -0
         some = loss[ranked] if ranked.any() else loss
         row = {"design": "like", "strategy": name, "mean": loss.mean(), "q90": some.quantile(0.9), "worst": some.max()}
         row |= dict.fromkeys(("difference", "se", "p"), math.nan)
@@ -202,11 +216,12 @@ def _further_table(part: pd.DataFrame) -> pd.DataFrame:
     wide = means.pivot(index=["direction", "side", "share"], columns="strategy", values="nll")
     found = []
     for name, own in part.groupby("strategy", sort=False):
-        loss, ranked = -own["skill"], own["ranked"]
+        loss, ranked = 0.0 - own["skill"], own["ranked"]  # not -0
         some = loss[ranked] if ranked.any() else loss
-        mean = -means.loc[means["strategy"] == name, "skill"].mean()
+        mean = 0.0 - means.loc[means["strategy"] == name, "skill"].mean()
         row = {"design": "further", "strategy": name, "mean": mean, "q90": some.quantile(0.9), "worst": some.max()}
-        change = wide[name] - wide["ml"]
-        row |= {"difference": change.mean(), "gained": f"{int((change < 0.0).sum())} of {len(change)}"}
+        change = (wide[name] - wide["ml"]).dropna()
+        gained = f"{int((change < 0.0).sum())} of {len(change)}" if len(change) else ""
+        row |= {"difference": change.mean(), "gained": gained}
         found.append(row)
     return pd.DataFrame(found)

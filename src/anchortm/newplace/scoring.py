@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,11 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm.engine.widening import why_not_widened
-from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.exceptions import AnchorTMError, InputError, InputTypeError
 from anchortm.inputs.response import Kind, Response
 from anchortm.predict import PredictedDistribution
 from anchortm.scores.calibration import pit
-from anchortm.scores.outcomes import known_rows, known_values
+from anchortm.scores.outcomes import check_predicted, known_rows, known_values
 from anchortm.scores.survival import brier_rows, concordance
 from anchortm.scores.table import crps_of_rows
 
@@ -25,6 +26,7 @@ __all__ = [
     "at_the_same_width",
     "check_scores",
     "concordance_or_nan",
+    "listed",
     "nll_under",
     "scores_of_rows",
     "width_ratio",
@@ -138,6 +140,11 @@ class _Predicted(NamedTuple):
         return bool(self.times.size) and not self.response.truncated.any() and kinds <= {Kind.EXACT, Kind.RIGHT}
 
 
+def _crps(rows: _Predicted) -> Array:
+    check_predicted(rows.distribution)
+    return crps_of_rows(rows.distribution, rows.response)
+
+
 def _coverage(rows: _Predicted) -> Array:
     u = pit(rows.distribution, rows.response, rows.seed)
     return (np.abs(u - 0.5) <= 0.5 * LEVEL).astype(np.float64)
@@ -167,7 +174,7 @@ def _risk(rows: _Predicted) -> Array | None:
 
 
 OF_ROWS: dict[str, Callable[[_Predicted], Array | None]] = {  # scores of rows, from which those of environments follow
-    "crps": lambda rows: crps_of_rows(rows.distribution, rows.response),
+    "crps": _crps,
     "coverage": _coverage,
     "width": lambda rows: width_of(rows.distribution),
     "mae": _absolute_error,
@@ -178,11 +185,20 @@ ALWAYS = ("nll", "skill", "regret")
 SCORES = (*ALWAYS, "spread", *OF_ROWS)
 
 
+def listed(wanted: Any, name: str, known: Sequence[str]) -> list[Any]:
+    """Return what was asked for as a list; a name alone is a list of one."""
+    if isinstance(wanted, str):
+        return [wanted]
+    if not isinstance(wanted, Iterable):
+        raise InputTypeError(f"{name} must be a list, such as [{known[-1]!r}], not {wanted!r}")
+    return list(wanted)
+
+
 def check_scores(wanted: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of the scores to compute, in their usual order; by default all of them."""
     if wanted is None:
         return SCORES
-    names = [wanted] if isinstance(wanted, str) else list(wanted)
+    names = listed(wanted, "scores", SCORES)
     unknown = [name for name in names if name not in SCORES]
     if unknown:
         raise InputError(f"scores must be some of {', '.join(SCORES)}, not {unknown[0]!r}")
@@ -194,18 +210,24 @@ def scores_of_rows(
 ) -> dict[str, Any]:
     """Return the scores of each row under a fitted predictor: nll, and those that are wanted.
 
-    ``distribution`` holds the predictions themselves, ``concordance`` the risks of rows. Scores that these outcomes do
-    not have are left out.
+    ``distribution`` holds the predictions themselves, ``concordance`` the risks of rows. Scores that these outcomes or
+    distributions do not have are left out.
     """
+    if not hasattr(predictor, "predict_distribution"):
+        raise InputTypeError(f"fit of the strategy must return a model with predict_distribution, not {predictor!r}")
     options = {} if rows["offset"] is None else {"offset": rows["offset"]}
-    trials = {} if response.trials is None else {"trials": response.trials}
-    distribution = predictor.predict_distribution(rows["X"], **options, **trials)
+    about = {} if response.trials is None else {"trials": response.trials}
+    about |= {"n_rows": len(response)} if rows["X"] is None else {}
+    distribution = predictor.predict_distribution(rows["X"], **options, **about)
     own = hasattr(predictor, "nll")
     nll = predictor.nll(rows["X"], rows["y"], **options) if own else nll_under(distribution, response)
     predicted = _Predicted(distribution, response, times, seed)
     found: dict[str, Any] = {"distribution": distribution, "nll": np.asarray(nll, dtype=np.float64)}
-    scores = {name: score(predicted) for name, score in OF_ROWS.items() if name in wanted}
-    return found | {name: values for name, values in scores.items() if values is not None}
+    for name in (name for name in OF_ROWS if name in wanted):
+        with suppress(AnchorTMError):  # counts of 4096 and more have no CRPS with random effects
+            values = OF_ROWS[name](predicted)
+            found |= {} if values is None else {name: values}
+    return found
 
 
 def concordance_or_nan(risk: Array, response: Response) -> float:

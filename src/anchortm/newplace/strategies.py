@@ -288,9 +288,8 @@ class _Bare:
         self._model = model
 
     def predict_distribution(self, X: Any, **options: Any) -> Any:
-        options.setdefault(
-            "n_rows", len(X) if hasattr(X, "__len__") and not hasattr(X, "matrix") else X.matrix.shape[0]
-        )
+        if X is not None:
+            options["n_rows"] = len(X.matrix) if hasattr(X, "matrix") else len(X)
         return self._model.predict_distribution(None, **options)
 
     def nll(self, X: Any, y: Any, **options: Any) -> Any:
@@ -329,6 +328,6 @@ def as_strategy(given: Any) -> Strategy:
     if isinstance(given, str) and given in STRATEGIES:
         return STRATEGIES[given]
     raise InputError(
-        f"{given!r} is no strategy: name one of {', '.join(STRATEGIES)}, or pass an object such as Anchored(10.0) or "
-        "Regressor(estimator)"
+        f"{given!r} is not a strategy: name one of {', '.join(STRATEGIES)}, or pass an object such as Anchored(10.0) "
+        "or Regressor(estimator)"
     )

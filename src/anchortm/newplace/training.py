@@ -204,12 +204,10 @@ class Training:
 
     def raw(self, rows: Codes) -> dict[str, Any]:
         """Return some rows as they were given: X, y, anchors, sample_weight and offset."""
-        names, used = ("X", "y", "anchors", "sample_weight", "offset"), self.places.data.rows_used
-        return {name: rows_taken(name, getattr(self.given, name), self._n_given, used[rows]) for name in names}
-
-    @property
-    def _n_given(self) -> int:
-        return self.places.data.n_given
+        names, kept = ("X", "y", "anchors", "sample_weight", "offset"), self.places.data.kept
+        # rows with missing values are no longer among the given ones, those of weight 0 are
+        n_rows, used = (self.places.groups.size, rows) if kept is None else (kept.size, np.flatnonzero(kept)[rows])
+        return {name: rows_taken(name, getattr(self.given, name), n_rows, used) for name in names}
 
     @cached_property
     def given_rows(self) -> dict[str, Any]:
@@ -248,7 +246,7 @@ class Training:
             n = weights.sum()
             kept = problem.data._replace(weights=weights * n / (np.unique(groups).size * total))
             problem = problem.on(problem.spec, kept)
-        return self.given.model.with_result(problem, _with_all_columns(self.places.problem, problem), xi=xi)
+        return self._model(problem, problem, xi)
 
     def fit_random_intercept(self) -> Any:
         """Return the model with a random intercept for each environment, fitted by maximum likelihood."""
@@ -260,9 +258,12 @@ class Training:
         clusters = make_clusters(self.environments.tolist(), "environment", [INTERCEPT], data.names, data.design.matrix)
         clusters.check(spec.single_rows_show_effects(data.response))
         problem = problem.on(spec, data._replace(anchors=None, clusters=clusters))
+        return self._model(problem, replace(problem, spec=plain), 0.0)  # new rows have no column of clusters
+
+    def _model(self, problem: Problem, kept: Problem, xi: float) -> Any:
+        """Return the fitted model; where columns are lost, it has no rows, because theirs lack these columns."""
         result = _with_all_columns(self.places.problem, problem)
-        # rows that are predicted have no column of clusters
-        return self.given.model.with_result(replace(problem, spec=plain), result, xi=0.0)
+        return self.given.model.with_result(None if problem.data.lost else kept, result, xi=xi)
 
 
 def _with_all_columns(whole: Problem, part: Problem) -> FitResult:

@@ -18,6 +18,7 @@ from anchortm._util.html import report
 from anchortm._util.plain_values import lively, plain
 from anchortm.exceptions import ModelFileError
 from anchortm.newplace.paired import paired
+from anchortm.newplace.readable import page
 from anchortm.newplace.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -105,9 +106,14 @@ class Comparison:
         return pd.concat(found, ignore_index=True)
 
     def _title(self) -> str:
+        """Return what was compared."""
         frame = self.frame()
         n, names = frame["environment"].nunique(), " and ".join(frame["design"].unique())
         return f"Comparison({self.model}, {frame['strategy'].nunique()} strategies, {n} left-out environments, {names})"
+
+    def _drawable(self) -> bool:
+        """Return whether there is anything to draw: a strategy besides maximum likelihood, and one that was fitted."""
+        return any(row["strategy"] not in ("null", "ml") and math.isfinite(row["regret"]) for row in self.rows)
 
     @property
     def remarks(self) -> list[str]:
@@ -156,6 +162,24 @@ class Comparison:
         matplotlib axes
         """
         return plotting.gains(self.frame(), ax, strategies=strategies, design=design, label=label)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the comparison to one HTML file, whole or not at all, which any browser opens from the disk.
+
+        It has the verdict with its folds, the tables with what their columns mean, and the picture of ``plot``. It has
+        the names of environments, but no rows of your data, and loads nothing from elsewhere.
+
+        Parameters
+        ----------
+        path : path
+            The file, such as "comparison.html".
+
+        Returns
+        -------
+        Path
+        """
+        text = page(self)
+        return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the comparison to a JSON file, whole or not at all."""
@@ -221,7 +245,7 @@ def _further_table(part: pd.DataFrame) -> pd.DataFrame:
         mean = 0.0 - means.loc[means["strategy"] == name, "skill"].mean()
         row = {"design": "further", "strategy": name, "mean": mean, "q90": some.quantile(0.9), "worst": some.max()}
         change = (wide[name] - wide["ml"]).dropna()
-        gained = f"{int((change < 0.0).sum())} of {len(change)}" if len(change) else ""
+        gained = f"{int((change < 0.0).sum())} of {len(change)}" if len(change) and name != "ml" else ""
         row |= {"difference": change.mean(), "gained": gained}
         found.append(row)
     return pd.DataFrame(found)

@@ -44,6 +44,8 @@ class Strategy(ABC):
     ----------
     name : str
         Its name in tables and plots.
+    about : str
+        What it does, in a few words.
     tunes : bool
         Whether it needs left-out fits inside the training environments; ``fit`` then finds them in ``train.tuning``.
 
@@ -68,6 +70,7 @@ class Strategy(ABC):
     """
 
     name: ClassVar[str]  # in tables and plots
+    about: ClassVar[str] = ""
     tunes: ClassVar[bool] = False
 
     @abstractmethod
@@ -91,7 +94,7 @@ class NoCovariates(Strategy):
     'null'
     """
 
-    name = "null"
+    name, about = "null", "the model without covariates"
 
     def fit(self, train: Training) -> Any:
         """Return the fit without covariates."""
@@ -109,7 +112,7 @@ class MaximumLikelihood(Strategy):
     'ml'
     """
 
-    name = "ml"
+    name, about = "ml", "maximum likelihood"
 
     def fit(self, train: Training) -> Any:
         """Return the fit by maximum likelihood."""
@@ -127,7 +130,7 @@ class EqualEnvironments(Strategy):
     'equal'
     """
 
-    name = "equal"
+    name, about = "equal", "maximum likelihood in which all environments have the same weight"
 
     def fit(self, train: Training) -> Any:
         """Return the fit with equal weights of environments."""
@@ -158,7 +161,7 @@ class Widened(Strategy):
     def __post_init__(self) -> None:
         check_objective(self.objective)
 
-    name = "widened"
+    name, about = "widened", "maximum likelihood with a tuned spread"
 
     def fit(self, train: Training) -> Any:
         """Return the fit by maximum likelihood with the tuned spread."""
@@ -218,6 +221,12 @@ class Anchored(Strategy):
         """Return the name in tables and plots."""
         return "anchored" + ("" if self.xi is None else f"({self.xi:g})") + ("+spread" if self.spread else "")
 
+    @property
+    def about(self) -> str:  # type: ignore[override]
+        """Return what the strategy does."""
+        xi = "a tuned xi" if self.xi is None else f"xi = {self.xi:g}"
+        return f"the anchored model with {xi}" + (" and a tuned spread" if self.spread else "")
+
     def fit(self, train: Training) -> Any:
         """Return the anchored fit at the given or the chosen xi."""
         if self.xi is not None and not self.spread:
@@ -259,7 +268,7 @@ class RandomIntercept(Strategy):
     2  random-intercept -0.202
     """
 
-    name = "random-intercept"
+    name, about = "random-intercept", "a random intercept for each environment"
 
     def fit(self, train: Training) -> Any:
         """Return the fit with random intercepts."""

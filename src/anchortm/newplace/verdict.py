@@ -40,7 +40,8 @@ class Further:
     xi : float
         The value with the smallest mean loss over the folds; 0 for maximum likelihood.
     folds : DataFrame
-        What was left out, how far out it is, and the gain there at this xi and by a wider spread.
+        What was left out, how far out it is, and the gain there at the xi with the smallest mean loss and by another
+        spread.
     distance : float or None
         How far out the new place is, in standard deviations between environments.
     """
@@ -73,7 +74,8 @@ class Further:
             case "untried":
                 what = "no strategy with an xi was compared"
             case "undecided":
-                what = f"the data do not decide, keep maximum likelihood; gains by fold are {gains}"
+                at = f"{self.folds['xi'].iloc[0]:g}"
+                what = f"the data do not decide, keep maximum likelihood; gains by fold at xi = {at} are {gains}"
             case _:
                 what = "keep maximum likelihood; anchoring gains nothing on the outermost places"
         return f"further out{far}: {what}"
@@ -100,6 +102,7 @@ def further_verdict(tuning: Tuning, numbers: list[int], direction: Direction, ou
             "share": [fold.share for fold in tuning.folds],
             "environments": [len(fold.out - out) for fold in tuning.folds],
             "distance": [distances(direction, fold, out) for fold in tuning.folds],
+            "xi": tuning.xis[numbers[at]],
             "gain": gain,
             "gain_widened": wider,
         }

@@ -88,6 +88,8 @@ def _chosen(frame: pd.DataFrame, strategies: Sequence[str] | None) -> list[str]:
     """Return the strategies to draw."""
     known = [name for name in dict.fromkeys(frame["strategy"]) if name not in ("null", "ml")]
     usual = [name for name in ("widened", "anchored") if name in known] or known[:2]
+    if not known:
+        raise InputError("there is nothing to draw: compare a strategy besides maximum likelihood")
     names = usual if strategies is None else list(strategies)
     if not names or any(name not in known for name in names):
         raise InputError(f"strategies must be some of {', '.join(known)}, not {strategies!r}")
@@ -128,7 +130,7 @@ def _names(ax: Any, part: pd.DataFrame, order: Any, label: int) -> None:
     sizes = part.drop_duplicates("environment").set_index("environment")["n"]
     words = [f"{environment} ({sizes[environment]:g})" for environment in order]
     if len(order) <= MOST_NAMED:
-        ax.set_yticks(range(len(order)), words, fontsize="small")
+        ax.set_yticks(range(len(order)), words, fontsize="small", parse_math=False)
         return
     largest = part.groupby("environment")["regret"].apply(lambda r: r.abs().max()).nlargest(2 * label).index.tolist()
     place = {environment: k for k, environment in enumerate(order)}
@@ -136,4 +138,4 @@ def _names(ax: Any, part: pd.DataFrame, order: Any, label: int) -> None:
     for k in (place[environment] for environment in largest):  # the largest first; names must not overlap
         if all(abs(k - other) > 0.025 * len(order) for other in at):
             at.append(k)
-    ax.set_yticks(at, [words[k] for k in at], fontsize="small")
+    ax.set_yticks(at, [words[k] for k in at], fontsize="small", parse_math=False)

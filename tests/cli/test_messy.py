@@ -80,5 +80,5 @@ def test_the_page_walks_the_same_way() -> None:
     blocks = [block.split("```")[0] for block in text.split("```console\n")[1:]]
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.startswith("$ ")]
     commands = [shlex.split(line[2:])[1] for line in lines if line.startswith("$ anchortm")]
-    assert commands == ["check", "check", "diagnose", "choose", "fit", "show", "predict", "predict", "score"]
+    assert commands == ["check", "check", "diagnose", "choose", "compare", "fit", "show", "predict", "predict", "score"]
     assert max(len(line) for block in blocks for line in block.splitlines()) <= 80

@@ -333,10 +333,27 @@ def test_plot(wine):
     ax = wine.plot()
     assert "maximum likelihood" in ax.get_xlabel()
     assert ax.get_ylabel() == "left-out environment (rows)"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["widened", "anchored"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "widened",
+        "anchored",
+        "too small to be ranked",
+    ]
     plt.close(ax.figure)
     with pytest.raises(ValueError, match="strategies must be some of"):
         wine.plot(strategies=["other"])
+
+
+def test_the_plot_names_the_largest_gains_and_losses():
+    """If there are many environments; a dollar sign in a name is a dollar sign."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    names = [f"place $ {k} $" for k in range(60)]
+    regret = np.linspace(-2.0, 1.0, 60)
+    rows = {"design": "like", "strategy": "widened", "environment": names, "regret": regret, "regret_se": 0.1}
+    ax = atm.plotting.gains(pd.DataFrame(rows | {"n": 20.0, "ranked": True}), label=1)
+    ax.figure.canvas.draw()
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["place $ 0 $ (20)", "place $ 59 $ (20)"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["widened"]
+    plt.close(ax.figure)
 
 
 def test_the_verdict_tries_an_xi_that_was_given() -> None:

@@ -73,3 +73,34 @@ def test_scores_of_a_site_by_hand(everything: pd.DataFrame) -> None:
     assert row.concordance == pytest.approx(atm.scores.concordance(-dist.median(), y))
     at = float(np.median(data.tstop[data.status == 1]))
     assert row.brier == pytest.approx(float(atm.scores.brier(dist, y, [at])[0]), rel=1e-9)
+
+
+BY_HAND = {
+    "censored, with the default support": (atm.ContinuousLogit(), "Surv(cmedv, cmedv < 50) ~ rm + lstat | town", {}),
+    "weighted": (atm.ContinuousProbit(order=4), "cmedv ~ rm + lstat | town", {"sample_weight": "age"}),
+    "offset": (atm.NormalLinear(), "cmedv ~ rm + lstat | town", {"offset": "nox"}),
+    "strata": (atm.ContinuousLogit(order=3), "cmedv | rich ~ rm + lstat | town", {}),
+    "gamma": (atm.AnchorGLM(family="gamma"), "cmedv ~ rm + lstat | town", {}),
+}
+
+
+@pytest.mark.parametrize("case", BY_HAND)
+def test_likelihoods_are_those_of_fits_by_hand(case: str) -> None:
+    """Also the support of a baseline is that of the training rows alone."""
+    model, formula, columns = BY_HAND[case]
+    data = atm.datasets.load_boston_housing2()
+    data = data[data.town.isin(data.town.value_counts().index[:8])].assign(rich=lambda d: d.rm > 6)
+    own = [atm.strategies.Anchored(3.0)]
+    frame = atm.compare_strategies(model, formula, data, strategies=own, scores=[], **columns).frame()
+    one_by_one = frame[frame.design == "like"].groupby("environment")
+    together = frame[frame.design == "further"].groupby(["side", "share"])
+    for _, fold in [*[*one_by_one][::4], *[*together][::2]]:
+        inside = data[~data.town.isin(fold.environment)]
+        given = {name: inside[column] for name, column in columns.items()}
+        for name, xi in (("ml", 0.0), ("anchored(3)", 3.0)):
+            fitted = type(model).from_formula(formula, inside, **{**model.get_params(), "xi": xi}, **given)
+            for row in fold[fold.strategy == name].itertuples():
+                rows = data[data.town == row.environment]
+                offset = {"offset": rows.nox} if "offset" in columns else {}
+                nll = np.average(fitted.nll(rows, **offset), weights=rows.age if "sample_weight" in columns else None)
+                assert row.nll == pytest.approx(nll, abs=1e-7)

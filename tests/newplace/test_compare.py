@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pandas as pd
@@ -179,7 +180,16 @@ def test_saved_and_loaded(wine, tmp_path):
     loaded = Comparison.load(tmp_path / "found.json")
     assert repr(loaded) == repr(wine)
     pd.testing.assert_frame_equal(loaded.frame(), wine.frame())
-    for text in ("{}", "[]", "no json", '{"format": "other"}', '{"format": "anchortm comparison 1", "rows": 3}'):
+    whole = json.loads((tmp_path / "found.json").read_text())
+    odd = [whole | {"rows": []}, whole | {"rows": [{"design": "like"}]}]
+    for text in (
+        *map(json.dumps, odd),
+        "{}",
+        "[]",
+        "no json",
+        '{"format": "other"}',
+        '{"format": "anchortm comparison 1", "rows": 3}',
+    ):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(ModelFileError, match="comparison of strategies"):
             Comparison.load(tmp_path / "bad.json")
@@ -366,3 +376,14 @@ def test_the_verdict_tries_an_xi_that_was_given() -> None:
     regret = frame[frame["strategy"] == "anchored(3)"].groupby(["side", "share"], sort=False)["regret"].mean()
     assert found.verdict.further.xi == 3.0
     assert found.verdict.further.folds["gain"].to_numpy() == pytest.approx(-regret.to_numpy(), abs=1e-6)
+
+
+def test_a_fold_that_failed_is_no_gain():
+    from anchortm.newplace.verdict import _confidence
+
+    gain, wider = np.array([0.2, 0.3, 0.1, 0.2]), np.full(4, 0.05)
+    same = np.array([True, True, False, False])
+    assert _confidence(gain, wider, same) == "confident"
+    assert _confidence(gain[:3], wider[:3], same[:3]) == "tentative"
+    assert _confidence(gain[1:], wider[1:], same[1:]) == "keep"
+    assert _confidence(gain[1:], wider[1:], np.zeros(3, dtype=bool)) == "keep"

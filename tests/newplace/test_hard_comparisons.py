@@ -72,6 +72,12 @@ def test_a_covariate_that_only_one_site_has() -> None:
     assert found.note[~own | (found.strategy == "null")].eq("").all()
 
 
+def test_the_spread_is_calibrated_without_a_column_that_one_site_has() -> None:
+    data = table(6).assign(odd=lambda rows: np.where(rows.site == "s3", rows.z, 0.0))
+    model = atm.NormalLinear.from_formula("y ~ x + odd | site", data)
+    assert 0.5 < model.calibrate_spread("y ~ x + odd | site", data).widened_ < 2.0
+
+
 # scores that some distributions do not have
 
 

@@ -246,7 +246,7 @@ class _Run:
         return Tuning.of(self.places, fold.out, inner[fold], records)
 
     def _times(self) -> Array:
-        """Return the time at which Brier scores are taken: the median event time; none if the outcome is no time."""
+        """Return the time of Brier scores, the median event time; none if outcomes are not times, or all are events."""
         response = self.places.data.response
         event = response.kind == Kind.EXACT
         if response.scale != "time" or not event.any() or event.all():

@@ -28,6 +28,10 @@ __all__ = ["Comparison", "like_table"]
 
 FORMAT = "anchortm comparison 1"
 MOST_BYTES = 2**30
+NEEDED = (  # columns that tables and pictures are made of
+    *("design", "direction", "side", "share", "strategy", "environment", "n", "events"),
+    *("nll", "skill", "regret", "regret_se", "ranked", "note"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +82,10 @@ class Comparison:
             ``nll``; ``skill``, the nll of the model without covariates minus nll (higher is better); ``regret``, nll
             minus that of maximum likelihood (lower is better), and ``spread``, the share of it that a change of the
             width alone explains; ``crps``; ``coverage`` and ``width`` of 90 % intervals; ``mae``, the mean absolute
-            error of medians in rows with known outcomes; for times also ``events``, ``concordance`` and ``brier``.
-            ``ranked`` says whether the environment is large enough to be compared by itself.
+            error of medians in rows with known outcomes; for times also ``events``, ``concordance`` and ``brier``, at
+            the median event time. Of these scores those that were asked for; NaN where a model does not have one.
+            ``xi`` and ``factor`` (of the spread) are what was used. ``ranked`` says whether the environment is large
+            enough to be compared by itself, ``note`` why a strategy failed, or which column its fit does without.
         """
         import pandas as pd
 
@@ -92,10 +98,10 @@ class Comparison:
         -------
         DataFrame
             ``mean``, ``q90`` and ``worst`` of minus the skill over environments (the last two over those that are
-            ranked); ``difference``, the mean difference of nll from maximum likelihood, its standard error ``se``
-            over environments, and ``p``, from flipping the signs of differences, simultaneous over strategies. The
-            folds of the design "further" overlap, so that it has no standard errors: ``gained`` says in how many of
-            its folds a strategy is better than maximum likelihood.
+            ranked, or over all if none is); ``difference``, the mean difference of nll from maximum likelihood, its
+            standard error ``se`` over environments, and ``p``, from flipping the signs of differences, simultaneous
+            over strategies. The folds of the design "further" overlap, so that it has no standard errors: ``gained``
+            says in how many of its folds a strategy is better than maximum likelihood.
         """
         import pandas as pd
 
@@ -196,6 +202,9 @@ class Comparison:
             if record["format"] != FORMAT:
                 raise ModelFileError(f"{name} is not a comparison of strategies: its format is {record['format']!r}")
             rows, verdict = [dict(row) for row in record["rows"]], Verdict.from_dict(record["verdict"])
+            absent = [name for row in rows for name in NEEDED if name not in row]
+            if absent or not rows:
+                raise ValueError(f"its rows have no {absent[0]!r}" if absent else "it has no rows")
             return cls(rows, str(record["model"]), verdict, int(record["min_rows"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, ModelFileError):

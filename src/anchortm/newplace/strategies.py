@@ -141,7 +141,7 @@ class EqualEnvironments(Strategy):
 class Widened(Strategy):
     """Maximum likelihood with a spread that suits left-out environments: location as it is, width tuned.
 
-    This is the control for anchoring: what it gains by one number, anchoring need not be credited with.
+    This is the control for anchoring: a gain that one number brings is not due to anchoring.
 
     Parameters
     ----------

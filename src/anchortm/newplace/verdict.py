@@ -12,7 +12,7 @@ from anchortm._typing import Array
 from anchortm._util.html import report
 from anchortm.newplace.spread import best_factor
 from anchortm.newplace.training import Tuning
-from anchortm.selection.designs import Direction, distances
+from anchortm.selection.designs import SHARES, Direction, distances
 from anchortm.selection.places import Out
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Further:
     @property
     def sentence(self) -> str:
         """Return the recommendation in words."""
-        width = "; a wider spread alone gains as much" if self.width_alone else ""
+        width = "; over all folds a wider spread alone gains as much" if self.width_alone else ""
         far = "" if self.distance is None else f" (the new place is {abs(self.distance):.1f} SD out)"
         gains = ", ".join(f"{gain:+.2f}" for gain in self.folds["gain"])
         match self.confidence:
@@ -119,12 +119,15 @@ def further_verdict(tuning: Tuning, numbers: list[int], direction: Direction, ou
 
 
 def _confidence(gain: Array, wider: Array, same: NDArray[np.bool_]) -> str:
-    """Return how sure the folds are of anchoring, by their gains, and by those of a wider spread."""
+    """Return how sure the folds are of anchoring, by their gains, and by those of a wider spread.
+
+    A fold that could not be fitted speaks for nothing: all four must gain, or both on the side of the new place.
+    """
     if not np.isfinite(gain).all():
         return "keep"
-    if (gain > GAIN).all():
+    if gain.size == 2 * len(SHARES) and (gain > GAIN).all():
         return "confident"
-    if same.any() and (gain[same] > GAIN).all() and gain[same].mean() > wider[same].mean():
+    if same.sum() == len(SHARES) and (gain[same] > GAIN).all() and gain[same].mean() > wider[same].mean():
         return "tentative"
     return "undecided" if (gain > GAIN).any() and (gain < -GAIN).any() else "keep"
 
@@ -153,7 +156,8 @@ class Verdict:
     def _parts(self) -> list[str]:
         parts = []
         if self.like is not None:
-            name = "keep maximum likelihood" if self.like == "ml" else f"{self.like}, better than chance explains"
+            better = f"{self.like}, better than maximum likelihood on average by more than chance"
+            name = "keep maximum likelihood" if self.like == "ml" else better
             parts.append(f"at a place like these: {name}")
         if self.further is not None:
             parts.append(self.further.sentence)

@@ -179,9 +179,16 @@ def test_a_failure_that_strategies_share_is_said_once() -> None:
     assert frame.note[frame.strategy == "null"].eq("").all()
 
 
+def test_why_nothing_can_be_tuned() -> None:
+    own = [atm.strategies.Anchored(choose=[0.0, np.inf])]
+    (line,) = compared(table(), strategies=own).remarks
+    assert "anchored failed at all 10 environments: nothing can be tuned: all fits inside the training" in line
+    assert "xi = inf is over-identified" in line
+
+
 def test_lost_columns_are_not_failures() -> None:
     data = table().assign(odd=lambda rows: np.where(rows.site == "s3", rows.z, 0.0))
-    text = repr(compared(data, formula="y ~ x + odd | site", strategies=["equal"]))
+    text = repr(compared(data, formula="y ~ x + odd | site", strategies=["equal"], design=None))
     assert "failed" not in text
     assert "s3: without odd" in text
 

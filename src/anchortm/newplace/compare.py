@@ -238,11 +238,12 @@ class _Run:
         sets = [fold.out for folds in inner.values() for fold in folds]
         return self.places.records(sets, self.n_jobs, "fits inside the others") if sets else {}
 
-    def _tuning(self, fold: Fold, inner: dict[Fold, list[Fold]], records: dict[Out, Record]) -> Tuning | None:
+    def _tuning(self, fold: Fold, inner: dict[Fold, list[Fold]], records: dict[Out, Record]) -> Tuning | str:
+        """Return what strategies tune on, or why there is nothing."""
         if fold not in inner:
-            return None
+            return "no strategy tunes anything"
         if all(records[one.out].failed for one in inner[fold]):
-            return None  # strategies that tune say so
+            return f"all fits inside the training environments failed: {records[inner[fold][0].out].note}"
         return Tuning.of(self.places, fold.out, inner[fold], records)
 
     def _times(self) -> Array:
@@ -274,7 +275,7 @@ class _Run:
         return Verdict(best, out)
 
 
-def _one_fold(run: _Run, task: tuple[Fold, Tuning | None, str], times: Array) -> list[dict[str, Any]]:
+def _one_fold(run: _Run, task: tuple[Fold, Tuning | str, str], times: Array) -> list[dict[str, Any]]:
     """Return one row for each strategy and each environment of a fold.
 
     A task is a fold, what is tuned on, and which columns the fits without these environments do without.

@@ -129,7 +129,9 @@ class Comparison:
         failures: dict[tuple[int, str], list[str]] = {}
         for name, own in frame[frame["nll"].isna()].groupby("strategy", sort=False):
             failures.setdefault((own["environment"].nunique(), own["note"].iloc[0]), []).append(str(name))
-        lost = frame[frame["nll"].notna() & (frame["note"] != "")].groupby("note", sort=False)["environment"].unique()
+        noted = frame[frame["nll"].notna() & (frame["note"] != "")]
+        alone = noted[noted["design"] == "like"]  # notes on folds are about several environments
+        lost = (noted if alone.empty else alone).groupby("note", sort=False)["environment"].unique()
         lines = [
             f"{_listed(names, ' and ')} failed at {'all' if many == n else f'{many} of'} {n} environments: {note}"
             for (many, note), names in failures.items()

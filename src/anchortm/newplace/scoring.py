@@ -216,7 +216,7 @@ def scores_of_rows(
     if not hasattr(predictor, "predict_distribution"):
         raise InputTypeError(f"fit of the strategy must return a model with predict_distribution, not {predictor!r}")
     options = {} if rows["offset"] is None else {"offset": rows["offset"]}
-    about = {} if response.trials is None else {"trials": response.trials}
+    about: dict[str, Any] = {} if response.trials is None else {"trials": response.trials}
     about |= {"n_rows": len(response)} if rows["X"] is None else {}
     distribution = predictor.predict_distribution(rows["X"], **options, **about)
     own = hasattr(predictor, "nll")

@@ -276,8 +276,8 @@ class RandomIntercept(Strategy):
 
 
 def _tuning(train: Training) -> Tuning:
-    if train.tuning is None:
-        raise InputError("nothing can be tuned: all fits inside the training environments failed")
+    if isinstance(train.tuning, str):
+        raise InputError(f"nothing can be tuned: {train.tuning}")
     return train.tuning
 
 

@@ -180,8 +180,8 @@ class Training:
         The rows by their environments.
     out : set of int
         The environments that are left out.
-    tuning : Tuning or None
-        Losses of environments that were left out inside the training environments, if a strategy tunes.
+    tuning : Tuning or str
+        Losses of environments that were left out inside the training environments, or why there are none.
     min_rows : int
         Environments with fewer rows do not count in quantiles.
     """
@@ -189,7 +189,7 @@ class Training:
     given: Given
     places: Places
     out: Out
-    tuning: Tuning | None = None
+    tuning: Tuning | str = "nothing was left out"
     min_rows: int = 10
 
     @cached_property

@@ -104,7 +104,7 @@ def test_designs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("--new nowhere.csv", "there is no file nowhere.csv"),
         ("--new bare.csv", "bare.csv has no column 'x', which the formula needs"),
         ("--new texts.csv", "texts.csv: column 'x' must be numbers, not 'low' at line 3"),
-        ("--new gaps.csv", "--new: covariate 'x' is missing in 1 row, first at line 3"),
+        ("--new gaps.csv", "gaps.csv: 'x' has missing values at line 3; add --missing drop"),
         ("--new levels.csv", "--new: covariate 'group' has levels that the fit has not seen: c"),
         ("--new empty.csv", "empty.csv has no rows"),
         ("--new rows.csv", "--new is the table itself"),

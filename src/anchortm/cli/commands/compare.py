@@ -96,13 +96,8 @@ def _strategies(options: Any) -> list[Any] | None:
 
 def _new_rows(options: Any, table: Any) -> Any:
     """Return the covariates of the new place, read as those of the table; None if there is no such file."""
-    from copy import copy
-
-    from anchortm.cli.cleaning import as_numbers
-    from anchortm.cli.columns import is_text, refuse_texts
-    from anchortm.cli.fits import factors
+    from anchortm.cli.columns import place
     from anchortm.cli.output import tell
-    from anchortm.cli.tables import read_table
     from anchortm.inputs.formula import Formula
 
     if options.new is None:
@@ -110,6 +105,29 @@ def _new_rows(options: Any, table: Any) -> Any:
     names = [str(name) for name in table.columns]
     roles = Formula.unread(options.formula, names).roles(names)
     needed = [name for name, role in roles.items() if role in ("covariate", "stratum")]
+    data, source = _read_new(options, table, needed)
+    whole = data[needed].notna().all(axis=1)
+    if whole.all():
+        return data
+    if options.missing != "drop":
+        gone = ", ".join(repr(name) for name in needed if data[name].isna().any())
+        where = place(source, [row for row, known in enumerate(whole) if not known])
+        raise InputError(f"{options.new}: {gone} has missing values at {where}; add --missing drop, or fill them in")
+    if not whole.any():
+        raise InputError(f"{options.new}: each row has a missing value in a column that the formula needs")
+    tell(options, f"{int((~whole).sum())} of {len(data)} rows of {options.new} with missing values are left out")
+    return data[whole]
+
+
+def _read_new(options: Any, table: Any, needed: list[str]) -> tuple[Any, Any]:
+    """Return the rows of the new place and their file; refuse texts and dates where the table has numbers."""
+    from copy import copy
+
+    from anchortm.cli.cleaning import as_numbers
+    from anchortm.cli.columns import is_text, refuse_texts
+    from anchortm.cli.fits import factors
+    from anchortm.cli.tables import read_table
+
     own = copy(options)
     dates = [part for part in (options.dates or "").split(",") if part.partition("=")[0].strip() in needed]
     own.data, own.dates = options.new, ",".join(dates) or None
@@ -123,13 +141,7 @@ def _new_rows(options: Any, table: Any) -> Any:
         refuse_texts(data, numbers, factors(options, table), own.source, needed=True)
     except AnchorTMError as error:
         raise InputError(f"{options.new}: {error}") from None
-    whole = data[needed].notna().all(axis=1)
-    if options.missing != "drop" or whole.all():
-        return data
-    if not whole.any():
-        raise InputError(f"{options.new}: each row has a missing value in a column that the formula needs")
-    tell(options, f"{int((~whole).sum())} of {len(data)} rows of {options.new} with missing values are left out")
-    return data[whole]
+    return data, own.source
 
 
 def _text(found: Any, options: Any) -> str:

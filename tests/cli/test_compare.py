@@ -34,7 +34,7 @@ def table(places: int, level: float | None = None, seed: int = 0) -> pd.DataFram
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compare")
-    table(16).to_csv(folder / "rows.csv", index=False)
+    table(10).to_csv(folder / "rows.csv", index=False)
     table(6).to_csv(folder / "few.csv", index=False)
     table(1, 3.0, 1).drop(columns=["y", "place"]).to_csv(folder / "new.csv", index=False)
     return folder

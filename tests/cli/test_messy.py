@@ -54,7 +54,7 @@ def test_from_file_to_predictions(folder: Path, capsys: pytest.CaptureFixture[st
     assert "'<0,5' at lines 93, 102" in capsys.readouterr().err
     assert Path("patients.csv").read_text().splitlines()[92].split(";")[5] == "<0,5"
     assert main(["check", *FIT, *REPAIRED]) == 0
-    for command in ("diagnose", "choose", "loeo"):
+    for command in ("diagnose", "choose", "compare", "loeo"):
         assert main([command, *FIT, *REPAIRED]) == 0
     assert main(["fit", *FIT, *REPAIRED, "--xi", "3", "--save", "model.json"]) == 0
     assert main(["predict", "model.json", "new.csv", "--sf", "30,60"]) == 1
@@ -80,5 +80,5 @@ def test_the_page_walks_the_same_way() -> None:
     blocks = [block.split("```")[0] for block in text.split("```console\n")[1:]]
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.startswith("$ ")]
     commands = [shlex.split(line[2:])[1] for line in lines if line.startswith("$ anchortm")]
-    assert commands == ["check", "check", "diagnose", "choose", "fit", "show", "predict", "predict", "score"]
+    assert commands == ["check", "check", "diagnose", "choose", "compare", "fit", "show", "predict", "predict", "score"]
     assert max(len(line) for block in blocks for line in block.splitlines()) <= 80

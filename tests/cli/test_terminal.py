@@ -33,6 +33,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x = rng.normal(size=n) + (np.arange(n) % 5)
     table = pd.DataFrame({"site": site, "a_covariate_with_a_name_that_is_longer_than_half_a_line": x, "group": group})
     table["y"] = x + (group == "control") + rng.normal(size=n)
+    many = [f"{name}, {word} department of internal medicine" for name in sites for word in ("first", "second")]
+    table.assign(site=np.array(many)[np.arange(n) % 10]).to_csv(folder / "many.csv", index=False)
     table["a_column_with_notes"] = [f"a note that is quite long, about patient number {k}" for k in range(n)]
     table.to_csv(folder / "rows.csv", index=False)
     table.assign(y=["?" if k == 7 else f"{v:.3f}" for k, v in enumerate(table.y)]).to_csv(folder / "bad.csv")
@@ -52,6 +54,18 @@ LINES = {
     "choose": ["choose", "rows.csv", *LM, "-x", "0,1,10"],
     "choose by a rule": ["choose", "rows.csv", *LM, "-x", "0,1,10", "-r", "worst"],
     "choose by a test": ["choose", "rows.csv", *LM, "-r", "invariance"],
+    "compare": ["compare", "rows.csv", *LM, "--strategies", "widened,anchored"],
+    "compare further": [
+        "compare",
+        "many.csv",
+        *LM,
+        "--strategies",
+        "anchored",
+        "--new",
+        "rows.csv",
+        "--report",
+        "c.html",
+    ],
     "path": ["path", "rows.csv", *LM],
     "loeo": ["loeo", "rows.csv", *LM, "-x", "0,1"],
     "predict": [

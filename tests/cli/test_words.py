@@ -251,7 +251,10 @@ def test_absent_columns_that_dates_could_make(capsys) -> None:
         ("fit d.csv --modell=lm", "there is no option --modell: did you mean --model?"),
         ("--versoin", "there is no option --versoin: did you mean --version?"),
         ("fit --hlp", "there is no option --hlp: did you mean --help?"),
-        ("fit d.csv -m lm -f 'y ~ sex' --plot a.png", "fit has no option --plot; choose, path, loeo and score have it"),
+        (
+            "fit d.csv -m lm -f 'y ~ sex' --plot a.png",
+            "fit has no option --plot; choose, compare, path, loeo and score have it",
+        ),
         ("help", "write anchortm --help, or --help after a command"),
         ("fit d.csv -f 'y ~ sex' -m ProportionalHazards", "did you mean cox?"),
         ("fit d.csv -f 'y ~ sex' -m normallinear", "did you mean lm?"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pandas as pd
@@ -85,28 +86,24 @@ def test_equal_weights_of_environments_are_sample_weights():
 
 @pytest.mark.parametrize("design", ["like", "further"])
 def test_nothing_that_is_tuned_depends_on_the_left_out_outcomes(design):
+    """With one covariate the order of the places is that of its means, whatever the size of the positive slope."""
     data = world("hidden cause", 10, 12, 3)
-    far = data.place == 4
-    changed = data.assign(y=np.where(far, 5.0 - 3.0 * data.y, data.y))
-    model = atm.NormalLinear()
-    facts = []
+    far = data.groupby("place").x.mean().idxmax()
+    changed = data.assign(y=np.where(data.place == far, 3.0 + 2.0 * data.y, data.y))
+    chosen = ["widened", "anchored", "anchored+spread"]
+    both = []
     for table in (data, changed):
-        found = atm.compare_strategies(
-            model, "y ~ x | place", table, design=design, strategies=["widened", "anchored", "anchored+spread"]
-        )
-        frame = found.frame()
-        facts.append(frame.set_index(["strategy", "side", "share", "environment"]))
-    if design == "like":
-        own = [one.xs(4, level="environment")[["xi", "factor"]] for one in facts]
-        pd.testing.assert_frame_equal(*own, rtol=1e-6)
-        assert not np.allclose(facts[0].nll, facts[1].nll)
-        return
-    same = facts[0].index.intersection(facts[1].index)  # the order of places depends on the slope of all rows
-    folds = [set(one.xs("anchored", level="strategy").loc[("high", 0.15)].index) for one in facts]
-    if folds[0] == folds[1]:
-        own = [one.loc[same][["xi", "factor"]].xs(("high", 0.15), level=("side", "share")) for one in facts]
-        if 4 in folds[0]:
-            pd.testing.assert_frame_equal(*own, rtol=1e-6)
+        found = atm.compare_strategies(atm.NormalLinear(), "y ~ x | place", table, design=design, strategies=chosen)
+        both.append(found.frame())
+    facts = ["strategy", "side", "share", "environment"]
+    pd.testing.assert_frame_equal(both[0][facts], both[1][facts])  # the same places are left out
+    without = both[0].environment == far if design == "like" else both[0].side == "high"
+    assert (both[0].environment[without] == far).any()
+    tuned = [one.loc[without, ["xi", "factor"]] for one in both]
+    pd.testing.assert_frame_equal(*tuned, rtol=1e-9)
+    elsewhere = without & (both[0].environment != far)  # of a fold with this place: the same predictions
+    np.testing.assert_allclose(*(one.nll[elsewhere] for one in both), rtol=1e-9)
+    assert not np.allclose(*(one.factor[~without] for one in both))  # where it is in training, it counts
 
 
 def test_sign_flips_are_those_of_all_sign_vectors():
@@ -183,7 +180,16 @@ def test_saved_and_loaded(wine, tmp_path):
     loaded = Comparison.load(tmp_path / "found.json")
     assert repr(loaded) == repr(wine)
     pd.testing.assert_frame_equal(loaded.frame(), wine.frame())
-    for text in ("{}", "[]", "no json", '{"format": "other"}', '{"format": "anchortm comparison 1", "rows": 3}'):
+    whole = json.loads((tmp_path / "found.json").read_text())
+    odd = [whole | {"rows": []}, whole | {"rows": [{"design": "like"}]}]
+    for text in (
+        *map(json.dumps, odd),
+        "{}",
+        "[]",
+        "no json",
+        '{"format": "other"}',
+        '{"format": "anchortm comparison 1", "rows": 3}',
+    ):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(ModelFileError, match="comparison of strategies"):
             Comparison.load(tmp_path / "bad.json")
@@ -295,8 +301,8 @@ def test_a_failed_fold_is_noted_and_the_others_go_on():
     [
         ({"design": "near"}, "design must be 'like', 'further' or both"),
         ({"design": []}, "design must be"),
-        ({"strategies": ["best"]}, "no strategy"),
-        ({"strategies": [3.0]}, "no strategy"),
+        ({"strategies": ["best"]}, "is not a strategy"),
+        ({"strategies": [3.0]}, "is not a strategy"),
         ({"min_rows": 0}, "min_rows"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"environments": "nowhere"}, "nowhere"),
@@ -333,10 +339,27 @@ def test_plot(wine):
     ax = wine.plot()
     assert "maximum likelihood" in ax.get_xlabel()
     assert ax.get_ylabel() == "left-out environment (rows)"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["widened", "anchored"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "widened",
+        "anchored",
+        "too small to be ranked",
+    ]
     plt.close(ax.figure)
     with pytest.raises(ValueError, match="strategies must be some of"):
         wine.plot(strategies=["other"])
+
+
+def test_the_plot_names_the_largest_gains_and_losses():
+    """If there are many environments; a dollar sign in a name is a dollar sign."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    names = [f"place $ {k} $" for k in range(60)]
+    regret = np.linspace(-2.0, 1.0, 60)
+    rows = {"design": "like", "strategy": "widened", "environment": names, "regret": regret, "regret_se": 0.1}
+    ax = atm.plotting.gains(pd.DataFrame(rows | {"n": 20.0, "ranked": True}), label=1)
+    ax.figure.canvas.draw()
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["place $ 0 $ (20)", "place $ 59 $ (20)"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["widened"]
+    plt.close(ax.figure)
 
 
 def test_the_verdict_tries_an_xi_that_was_given() -> None:
@@ -353,3 +376,14 @@ def test_the_verdict_tries_an_xi_that_was_given() -> None:
     regret = frame[frame["strategy"] == "anchored(3)"].groupby(["side", "share"], sort=False)["regret"].mean()
     assert found.verdict.further.xi == 3.0
     assert found.verdict.further.folds["gain"].to_numpy() == pytest.approx(-regret.to_numpy(), abs=1e-6)
+
+
+def test_a_fold_that_failed_is_no_gain():
+    from anchortm.selection.further import _confidence
+
+    gain, wider = np.array([0.2, 0.3, 0.1, 0.2]), np.full(4, 0.05)
+    same = np.array([True, True, False, False])
+    assert _confidence(gain, wider, same) == "confident"
+    assert _confidence(gain[:3], wider[:3], same[:3]) == "tentative"
+    assert _confidence(gain[1:], wider[1:], same[1:]) == "keep"
+    assert _confidence(gain[1:], wider[1:], np.zeros(3, dtype=bool)) == "keep"

@@ -65,7 +65,7 @@ def compare(strategy, model=None, y=None, **options) -> dict[str, float]:
     found = scores_of_rows(strategy.fit(train), train.raw(held), response, times, 0)
     means = {name: float(np.mean(found[name])) for name in ("nll", "crps", "coverage", "width", "mae")}
     if response.scale == "time":
-        means |= {"brier": float(found["brier"].mean()), "risk": float(found["risk"].mean())}
+        means |= {"brier": float(found["brier"].mean()), "concordance": float(found["concordance"].mean())}
     return means
 
 
@@ -210,7 +210,7 @@ def test_survival_models_of_other_packages(estimator):
     hazards = atm.ProportionalHazards(order=3)
     found = compare(Regressor(estimator, name="a"), hazards, TIMES)
     cox = compare(Regressor(atm.CoxPH(), name="a"), hazards, TIMES)
-    for score in ("nll", "coverage", "width", "brier", "risk"):
+    for score in ("nll", "coverage", "width", "brier", "concordance"):
         assert found[score] == pytest.approx(cox[score], rel=1e-6)
     assert np.isfinite(found["nll"])
 
@@ -348,8 +348,8 @@ def test_a_failure_is_a_note_and_the_others_are_compared():
     )
     notes = found.frame().groupby("strategy").note.unique()
     assert notes["Broken"] == ["the estimator raised RuntimeError: no luck"]
-    assert "Broken failed at 6 of 6 environments: the estimator raised RuntimeError: no luck" in repr(found)
-    assert "Broken failed at 6 of 6" in found._repr_html_()
+    assert "Broken failed at all 6 environments: the estimator raised RuntimeError: no luck" in repr(found)
+    assert "Broken failed at all 6" in found._repr_html_()
     table = found.table().set_index("strategy")
     assert np.isnan(table.loc["Broken", "difference"])
     assert np.isfinite(table.loc["LinearRegression", ["difference", "se", "p"]].astype(float)).all()

@@ -178,5 +178,5 @@ def test_what_an_estimator_cannot_use_is_a_note(name: str, tally: Callable[..., 
 
 def test_two_strategies_of_one_name_are_refused() -> None:
     two = [Regressor(LinearRegression()), Regressor(LinearRegression())]
-    with pytest.raises(InputError, match="two strategies have the name 'LinearRegression': name one of them"):
+    with pytest.raises(InputError, match="two strategies have the name 'LinearRegression'"):
         atm.compare_strategies(atm.NormalLinear(), X, Y, environments=SITE, strategies=two)

@@ -79,6 +79,21 @@ def test_predictions_of_a_formula_with_strata_and_offsets() -> None:
     np.testing.assert_allclose(result.predictions(1.0)[2].distribution.median(), expected, atol=1e-6)
 
 
+def test_predictions_know_where_dropped_rows_were() -> None:
+    """Rows with missing values, and rows of weight 0, count in the positions of the others."""
+    holes, weight = X.copy(), np.ones(N)
+    holes[[3, 45], 0] = np.nan
+    weight[[7, 50]] = 0.0
+    model = atm.NormalLinear(missing="drop")
+    found = atm.leave_one_environment_out(model, holes, LATENT, SITE, [1.0], sample_weight=weight).predictions(1.0)
+    good = np.setdiff1d(np.arange(N), [3, 45, 7, 50])
+    inside, outside = good[SITE[good] != 1], good[SITE[good] == 1]
+    by_hand = atm.NormalLinear(xi=1.0).fit(X[inside], LATENT[inside], anchors=SITE[inside])
+    np.testing.assert_array_equal(found[1].rows, outside)
+    np.testing.assert_allclose(found[1].distribution.median(), by_hand.predict(X[outside]), atol=1e-8)
+    np.testing.assert_array_equal(found[1].y.lower, LATENT[outside])
+
+
 def test_regret_is_known_if_zero_is_not_asked_for() -> None:
     whole = atm.leave_one_environment_out(atm.NormalLinear(), X, LATENT, SITE, [0.0, 3.0]).frame()
     some = atm.leave_one_environment_out(atm.NormalLinear(), X, LATENT, SITE, [3.0]).frame()

@@ -46,16 +46,17 @@ def apart(*paths: str | None) -> None:
 
 def check_outputs(options: Any, *inputs: str) -> None:
     """Refuse outputs that could not be written, overwrite something, or need what is not installed."""
-    saved, plot = getattr(options, "save", None), getattr(options, "plot", None)
+    saved, plot, page = (getattr(options, name, None) for name in ("save", "plot", "report"))
     check_output(options.output)
     check_output(saved, (".json",))
     check_output(plot, PICTURES)
+    check_output(page, (".html",))
     if len({os.path.realpath(path) for path in inputs}) < len(inputs):
         raise InputError(f"{inputs[0]} is given as the model and as the table: name the table after the model")
-    apart(*inputs, options.output, saved, plot)
+    apart(*inputs, options.output, saved, plot, page)
     if options.json and options.output == "-":
         raise InputError("--json and --output - both print to standard output: choose one")
-    if plot is not None:
+    if plot is not None or page is not None:
         new_figure()
 
 
@@ -104,7 +105,7 @@ def report(
 
 
 def _in_a_file(options: Any) -> bool:
-    return any(getattr(options, name, None) for name in ("output", "plot", "save"))
+    return any(getattr(options, name, None) for name in ("output", "plot", "save", "report"))
 
 
 def new_figure() -> Any:

@@ -14,7 +14,7 @@ from anchortm.cli.terminal import paint, paragraph, terminal_width
 
 __all__ = ["Parser", "jobs", "numbers", "on_lines", "pair"]
 
-WORDS = {"command": "command", "model": "model", "name": "data set", "rule": "rule", "shell": "shell"}
+WORDS = {word: word for word in ("command", "design", "model", "rule", "shell")} | {"name": "data set"}
 
 
 class Formatter(argparse.HelpFormatter):

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["in_shell"]
 
-OPTIONS = {"log_first": "--log-first", "sample_weight": "--weights", "n_jobs": "--jobs", "xis": "--xi"} | {
+RENAMED = {"log_first": "log-first", "sample_weight": "weights", "n_jobs": "jobs", "xis": "xi", "min_rows": "min-rows"}
+OPTIONS = {name: f"--{option}" for name, option in RENAMED.items()} | {
     name: f"--{name}"
     for name in (
         *("missing", "xi", "order", "support", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
@@ -63,6 +64,10 @@ RULES: list[tuple[str, Any]] = [
     (r"turn it into numbers, or drop such rows", "correct it in the file"),
     (r'\b\w+\(missing="drop"\)', "--missing drop"),
     (r"score them by brier and concordance, or use ", "use "),
+    (r", or pass an object such as Anchored\(10\.0\) or Regressor\(estimator\)", ""),
+    (r"; use design='like'", "; use --design like"),
+    (r"new is for design='further': add this design, or leave new out", "--new is for --design further or both"),
+    (r"^new(?=: | has no rows)|(?<=fewer than 8: )new\b", "--new"),
     # models by their names here
     (r"(?:AnchorGLM\()?family=['\"](\w+)['\"]\)?", lambda found: f"--model {FAMILIES.get(found[1], found[1])}"),
     (r", or give alpha a number|: give it a number", ""),

@@ -103,6 +103,15 @@ class Data(NamedTuple):
         counts = Counts(self.n_given) if self.missing is None else self.missing.counts
         return self._replace(missing=Missing(counts, self.rows_used))
 
+    def at_given(self, rows: NDArray[np.intp]) -> tuple[int, NDArray[np.intp]]:
+        """Return how many rows a question was given, and where some of the rows that are used are among them.
+
+        Rows with missing values are no longer among the given ones, those of weight 0 are.
+        """
+        if self.kept is None:
+            return len(self.response), rows
+        return self.kept.size, np.flatnonzero(self.kept)[rows]
+
     @property
     def n_given(self) -> int:
         """Return the number of rows that the user passed."""

@@ -92,6 +92,9 @@ class FormulaMixin:
             self.__dict__ = {name: value for name, value in fitted.__dict__.items() if name not in own} | kept
         return self
 
+    def _will_read(self, formula: Formula) -> None:
+        """Take note of the formula of the fit that follows; by default it is not needed before the fit."""
+
     def _read_tables(self, formula: Formula) -> None:
         """Read tables by this formula from now on."""
         self.formula_ = formula
@@ -149,7 +152,7 @@ def _fit_table(model: Any, formula: str, data: Any, named: dict[str, Any]) -> An
         foreign = [name for name in extra if name not in signature(model.fit).parameters]
         if foreign:
             raise InputTypeError(f"{type(model).__name__} does not use {' or '.join(foreign)}: leave it out")
-        getattr(model, "_will_read", lambda formula: None)(made)
+        model._will_read(made)
         model.fit(made.X, made.y, anchors=made.anchors, **extra)
     offset = named.get("offset")
     made.offset = offset if isinstance(offset, str) else None

@@ -6,21 +6,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._messages import warn
 from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outcome, Seed
-from anchortm._util.checks import jobs, whole_number
+from anchortm._util.checks import generator, jobs, whole_number
 from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
-from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError
 from anchortm.inputs.response import Kind, Response
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import Given, given
 from anchortm.newplace.comparison import Comparison, like_table
-from anchortm.newplace.scoring import at_the_same_width, concordance_or_nan, scores_of_rows
+from anchortm.newplace.foreign import errors_of
+from anchortm.newplace.scoring import (
+    at_the_same_width,
+    check_scores,
+    concordance_or_nan,
+    listed,
+    scores_of_rows,
+)
 from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
 from anchortm.newplace.training import Training, inner_folds
 from anchortm.newplace.verdict import Verdict
@@ -30,14 +38,11 @@ from anchortm.selection.further import direction_for, further_verdict
 from anchortm.selection.places import Out, Places, Record, places_of
 from anchortm.selection.tuning import Tuning
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["compare_strategies"]
 
 DESIGNS = ("like", "further")
-SCORES = ("nll", "crps", "coverage", "width", "mae", "brier")
 BY = ("design", "direction", "side", "share")
+FIRST = (*BY, "strategy", "environment", "n", "events", "nll", "skill", "regret")  # columns of all comparisons
 
 
 def compare_strategies(
@@ -50,6 +55,7 @@ def compare_strategies(
     design: str | Sequence[str] | None = None,
     new: Covariates | AnyTable | None = None,
     strategies: Sequence[str | Strategy] | None = None,
+    scores: Sequence[str] | None = None,
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,
     cut: int | None = None,
@@ -80,14 +86,18 @@ def compare_strategies(
     strategies : sequence of str or Strategy, optional
         By default "null", "ml", "equal", "widened", "anchored" and "anchored+spread"; see ``anchortm.strategies``.
         "null" and "ml" always take part, because the others are measured from them.
+    scores : sequence of str, optional
+        Which scores to compute: some of "spread", "crps", "coverage", "width", "mae", "brier" and "concordance", which
+        ``Comparison.frame`` explains; by default all. "nll", "skill" and "regret" are always computed.
     sample_weight, offset, cut
         As for ``leave_one_environment_out``.
     min_rows : int
         Environments with fewer rows (or with fewer than 5 events) are shown, but do not count in quantiles.
     n_jobs : int, optional
         Number of processes; -1 uses all cores.
-    random_state : int
-        Seed of transforms that are drawn at random in censored and discrete rows.
+    random_state : int, Generator or None
+        Seed of transforms that are drawn at random in censored and discrete rows. The default gives the same answer
+        each time.
     progress : bool, optional
         Whether to show a progress bar. By default only in a terminal.
 
@@ -118,38 +128,55 @@ def compare_strategies(
     check_model(model, "left_out")
     if hasattr(model, "learner"):
         raise InputError("compare_strategies takes linear models: boosted ones have leave_one_environment_out")
-    chosen = _strategies(strategies)
+    chosen, wanted = _strategies(strategies), check_scores(scores)
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
     if rows.batched:
         raise InputError("compare_strategies needs the rows in memory: read the table first")
     xis = list(dict.fromkeys([0.0, *sorted({float(xi) for strategy in chosen for xi in strategy.xis})]))
     with rows.screened():
         rows, places = places_of(rows, xis, cut)
-        names = _designs(design, places)
-        run = _Run(rows, places, chosen, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), random_state)
+        names = _designs(design, places, new)
+        rng = generator(random_state)  # one seed, so that all strategies have the same draws, in all processes
+        seed = random_state if isinstance(random_state, int) else int(rng.integers(2**32))
+        run = _Run(rows, places, chosen, wanted, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), seed)
         with Task("comparison of strategies", 3, progress) as whole:  # one bar for its three parts
             return run.compare(names, new, whole)
 
 
 def _strategies(wanted: Sequence[str | Strategy] | None) -> list[Strategy]:
     """Return the strategies, with those that others are measured from in front."""
-    if isinstance(wanted, (str, Strategy)):
-        wanted = [wanted]
-    given = [as_strategy(one) for one in (DEFAULT if wanted is None else wanted)]
+    wanted = [wanted] if isinstance(wanted, Strategy) else DEFAULT if wanted is None else wanted
+    given = [as_strategy(one) for one in listed(wanted, "strategies", DEFAULT)]
+    for one in given:
+        if not isinstance(getattr(one, "name", None), str):
+            raise InputError(f"the strategy {type(one).__name__} has no name: give its class one, name = 'mine'")
+        if one.name in ("null", "ml") and one != STRATEGIES[one.name]:
+            raise InputError(
+                f"another strategy has the name {one.name!r}: give {type(one).__name__} one of its own, because the "
+                "others are measured from null and ml"
+            )
     names = [one.name for one in given]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise InputError(f"two strategies have the name {twice[0]!r}: name one of them, Regressor(..., name=...)")
+        raise InputError(
+            f"two strategies have the name {twice[0]!r}: leave one out, or name a regressor, Regressor(..., name=...)"
+        )
     return list({one.name: one for one in (STRATEGIES["null"], STRATEGIES["ml"], *given)}.values())
 
 
-def _designs(design: str | Sequence[str] | None, places: Places) -> list[str]:
+def _designs(design: str | Sequence[str] | None, places: Places, new: Any) -> list[str]:
+    """Return the designs; say so if rows of the new place have no use in them."""
     if design is None:
-        return list(DESIGNS if places.n >= FEWEST else DESIGNS[:1])
-    names = [design] if isinstance(design, str) else list(design)
+        names = list(DESIGNS if places.n >= FEWEST else DESIGNS[:1])
+        if new is not None and "further" not in names:
+            warn(f"there are {places.n} environments, fewer than {FEWEST}: new is not used", AnchorTMWarning)
+        return names
+    names = listed(design, "design", DESIGNS)
     unknown = [name for name in names if name not in DESIGNS]
     if unknown or not names:
         raise InputError(f"design must be 'like', 'further' or both, not {design!r}")
+    if new is not None and "further" not in names:
+        raise InputError("new is for design='further': add this design, or leave new out")
     return names
 
 
@@ -160,6 +187,7 @@ class _Run:
     rows: Given
     places: Places
     strategies: list[Strategy]
+    scores: tuple[str, ...]
     min_rows: int
     n_jobs: int | None
     seed: Any
@@ -179,10 +207,11 @@ class _Run:
         records = outer | self._inner_records(inner)
         whole.step()
         work = partial(_one_fold, self, times=self._times())
-        tasks = [(fold, self._tuning(fold, inner, records), outer[fold.out].note) for fold in folds]
+        tasks = [(fold, self._tuning(fold, inner, records), _remark(outer[fold.out])) for fold in folds]
         with Task("strategies", len(tasks)) as task, one_blas_thread():
             found = task.map(work, tasks, self.n_jobs)
         rows = _with_reference([row for part in found for row in part])
+        _check_reference(rows)
         verdict = self._verdict(rows, folds, outer, direction)
         return Comparison(rows, type(self.rows.model).__name__, verdict, self.min_rows)
 
@@ -196,15 +225,16 @@ class _Run:
         sets = [fold.out for folds in inner.values() for fold in folds]
         return self.places.records(sets, self.n_jobs, "fits inside the others") if sets else {}
 
-    def _tuning(self, fold: Fold, inner: dict[Fold, list[Fold]], records: dict[Out, Record]) -> Tuning | None:
+    def _tuning(self, fold: Fold, inner: dict[Fold, list[Fold]], records: dict[Out, Record]) -> Tuning | str:
+        """Return what strategies tune on, or why there is nothing."""
         if fold not in inner:
-            return None
+            return "no strategy tunes anything"
         if all(records[one.out].failed for one in inner[fold]):
-            return None  # strategies that tune say so
+            return f"all fits inside the training environments failed: {records[inner[fold][0].out].note}"
         return Tuning.of(self.places, fold.out, inner[fold], records)
 
     def _times(self) -> Array:
-        """Return the time at which Brier scores are taken: the median event time; none if the outcome is no time."""
+        """Return the time of Brier scores, the median event time; none if outcomes are not times, or all are events."""
         response = self.places.data.response
         event = response.kind == Kind.EXACT
         if response.scale != "time" or not event.any() or event.all():
@@ -225,16 +255,17 @@ class _Run:
             best = "ml" if better.empty else str(better.sort_values("difference").iloc[0]["strategy"])
         out = None
         if direction is not None:
-            own = [fold for fold in folds if fold.design == "further"]
-            tuning = Tuning.of(self.places, frozenset(), own, outer)
-            out = further_verdict(tuning, list(range(len(self.places.xis))), direction)
+            own = [fold for fold in folds if fold.design == "further" and not outer[fold.out].failed]
+            if own:  # without any of the folds there is no verdict
+                tuning = Tuning.of(self.places, frozenset(), own, outer)
+                out = further_verdict(tuning, list(range(len(self.places.xis))), direction)
         return Verdict(best, out)
 
 
-def _one_fold(run: _Run, task: tuple[Fold, Tuning | None, str], times: Array) -> list[dict[str, Any]]:
+def _one_fold(run: _Run, task: tuple[Fold, Tuning | str, str], times: Array) -> list[dict[str, Any]]:
     """Return one row for each strategy and each environment of a fold.
 
-    A task is a fold, what is tuned on, and what there is to say about fits without these environments.
+    A task is a fold, what is tuned on, and which columns the fits without these environments do without.
     """
     fold, tuning, remark = task
     places = run.places
@@ -245,22 +276,24 @@ def _one_fold(run: _Run, task: tuple[Fold, Tuning | None, str], times: Array) ->
     rows: list[dict[str, Any]] = []
     reference: Any = None
     for strategy in run.strategies:
-        note, facts, found = remark, {}, None
+        note, facts, found = "", dict.fromkeys(("xi", "factor"), math.nan), None
         try:
-            predictor = strategy.fit(train)
-            facts = {"xi": getattr(predictor, "xi_", math.nan), "factor": getattr(predictor, "widened_", 1.0)}
-            found = scores_of_rows(predictor, raw, response, times, run.seed)
+            with errors_of("strategy"):
+                predictor = strategy.fit(train)
+                facts = {"xi": getattr(predictor, "xi_", math.nan), "factor": getattr(predictor, "widened_", 1.0)}
+                found = scores_of_rows(predictor, raw, response, times, run.seed, run.scores)
+            note = "" if strategy.name == "null" else remark
             if strategy.name == "ml":
                 reference = predictor, found
-        except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
+        except AnchorTMError as error:
             note = str(error)
-        wider = _spread_part(reference, found, train, held)
+        wider = _spread_part(reference, found, train, held) if "spread" in run.scores else None
         about = {"design": fold.design, "direction": fold.direction, "side": fold.side, "share": fold.share}
         for e in codes:
             own = places.groups[held] == e
             row = about | {"strategy": strategy.name, "environment": places.labels.tolist()[e]}
             row |= {"n": float(places.weights[held][own].sum()), "events": float(places.events[e])}
-            row |= _means(found, own, places.weights[held], response) | facts
+            row |= _means(run.scores, found, own, places.weights[held], response) | facts
             row["regret_se"] = _error(reference, found, own)
             own_weights = places.weights[held][own]
             row["spread_nll"] = math.nan if wider is None else float(np.average(wider[own], weights=own_weights))
@@ -269,21 +302,33 @@ def _one_fold(run: _Run, task: tuple[Fold, Tuning | None, str], times: Array) ->
     return rows
 
 
+def _remark(record: Record) -> str:
+    """Return which columns fits do without, if they succeed."""
+    return "" if record.failed else record.note
+
+
+def _check_reference(rows: list[dict[str, Any]]) -> None:
+    """Refuse a comparison in which maximum likelihood, from which the others are measured, always fails."""
+    own = [row for row in rows if row["strategy"] == "ml"]
+    if all(math.isnan(row["nll"]) for row in own):
+        n = len({row["environment"] for row in own})
+        raise InputError(f"the model cannot be fitted without any of the {n} environments: {own[0]['note']}")
+
+
 def _means(
-    found: dict[str, Any] | None, own: NDArray[np.bool_], weights: Array, response: Response
+    scores: Sequence[str], found: dict[str, Any] | None, own: NDArray[np.bool_], weights: Array, response: Response
 ) -> dict[str, float]:
     """Return the mean scores over the rows of one environment; NaN where there is none."""
-    row = dict.fromkeys(SCORES, math.nan) | {"concordance": math.nan}
-    if found is None:
-        return row
-    for name in SCORES:
-        if name in found:
-            values = found[name][own]
-            known = ~np.isnan(values)
-            if known.any():
-                row[name] = float(np.average(values[known], weights=weights[own][known]))
-    if "risk" in found:
-        row["concordance"] = concordance_or_nan(found["risk"][own], response[own])
+    row = {name: math.nan for name in scores if name not in ("skill", "regret")}
+    for name in row:
+        if found is None or name not in found:
+            continue
+        values = found[name][own]
+        known = ~np.isnan(values)
+        if name == "concordance":
+            row[name] = concordance_or_nan(values, response[own])
+        elif known.any():
+            row[name] = float(np.average(values[known], weights=weights[own][known]))
     return row
 
 
@@ -322,8 +367,8 @@ def _with_reference(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         at = key(row)
         regret, wider = row["nll"] - base["ml"][at], row.pop("spread_nll") - base["ml"][at]
-        more = {"skill": base["null"][at] - row["nll"], "regret": regret}
-        more["spread"] = wider / regret if abs(regret) > 1e-3 else math.nan
-        ordered = ["design", "direction", "side", "share", "strategy", "environment", "n", "events", "nll"]
-        result.append({name: row[name] for name in ordered} | more | {k: v for k, v in row.items() if k not in ordered})
+        row |= {"skill": base["null"][at] - row["nll"], "regret": regret}
+        if "spread" in row:
+            row["spread"] = wider / regret if abs(regret) > 1e-3 else math.nan
+        result.append({name: row[name] for name in FIRST} | row)
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +18,7 @@ from anchortm._util.html import report
 from anchortm._util.plain_values import lively, plain
 from anchortm.exceptions import ModelFileError
 from anchortm.newplace.paired import paired
+from anchortm.newplace.readable import page
 from anchortm.newplace.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ __all__ = ["Comparison", "like_table"]
 
 FORMAT = "anchortm comparison 1"
 MOST_BYTES = 2**30
+NEEDED = (  # columns that tables and pictures are made of
+    *("design", "direction", "side", "share", "strategy", "environment", "n", "events"),
+    *("nll", "skill", "regret", "regret_se", "ranked", "note"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +82,10 @@ class Comparison:
             ``nll``; ``skill``, the nll of the model without covariates minus nll (higher is better); ``regret``, nll
             minus that of maximum likelihood (lower is better), and ``spread``, the share of it that a change of the
             width alone explains; ``crps``; ``coverage`` and ``width`` of 90 % intervals; ``mae``, the mean absolute
-            error of medians in rows with known outcomes; for times also ``events``, ``concordance`` and ``brier``.
-            ``ranked`` says whether the environment is large enough to be compared by itself.
+            error of medians in rows with known outcomes; for times also ``events``, ``concordance`` and ``brier``, at
+            the median event time. Of these scores those that were asked for; NaN where a model does not have one.
+            ``xi`` and ``factor`` (of the spread) are what was used. ``ranked`` says whether the environment is large
+            enough to be compared by itself, ``note`` why a strategy failed, or which column its fit does without.
         """
         import pandas as pd
 
@@ -91,10 +98,10 @@ class Comparison:
         -------
         DataFrame
             ``mean``, ``q90`` and ``worst`` of minus the skill over environments (the last two over those that are
-            ranked); ``difference``, the mean difference of nll from maximum likelihood, its standard error ``se``
-            over environments, and ``p``, from flipping the signs of differences, simultaneous over strategies. The
-            folds of the design "further" overlap, so that it has no standard errors: ``gained`` says in how many of
-            its folds a strategy is better than maximum likelihood.
+            ranked, or over all if none is); ``difference``, the mean difference of nll from maximum likelihood, its
+            standard error ``se`` over environments, and ``p``, from flipping the signs of differences, simultaneous
+            over strategies. The folds of the design "further" overlap, so that it has no standard errors: ``gained``
+            says in how many of its folds a strategy is better than maximum likelihood.
         """
         import pandas as pd
 
@@ -105,27 +112,42 @@ class Comparison:
         return pd.concat(found, ignore_index=True)
 
     def _title(self) -> str:
+        """Return what was compared."""
         frame = self.frame()
         n, names = frame["environment"].nunique(), " and ".join(frame["design"].unique())
         return f"Comparison({self.model}, {frame['strategy'].nunique()} strategies, {n} left-out environments, {names})"
 
-    def _failures(self) -> list[str]:
-        """Return a line for each strategy that failed somewhere: how often, and why at first."""
-        lines = []
-        for name, own in self.frame().groupby("strategy", sort=False):
-            failed = own[own["note"] != ""]
-            if len(failed):
-                lines.append(f"{name} failed at {len(failed)} of {len(own)} environments: {failed['note'].iloc[0]}")
-        return lines
+    def _drawable(self) -> bool:
+        """Return whether there is anything to draw: a strategy besides maximum likelihood, and one that was fitted."""
+        return any(row["strategy"] not in ("null", "ml") and math.isfinite(row["regret"]) for row in self.rows)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Return what failed, how often and why at first, and which fits do without a column."""
+        frame = self.frame()
+        n = frame["environment"].nunique()
+        failures: dict[tuple[int, str], list[str]] = {}
+        for name, own in frame[frame["nll"].isna()].groupby("strategy", sort=False):
+            failures.setdefault((own["environment"].nunique(), own["note"].iloc[0]), []).append(str(name))
+        noted = frame[frame["nll"].notna() & (frame["note"] != "")]
+        alone = noted[noted["design"] == "like"]  # notes on folds are about several environments
+        lost = (noted if alone.empty else alone).groupby("note", sort=False)["environment"].unique()
+        lines = [
+            f"{_listed(names, ' and ')} failed at {'all' if many == n else f'{many} of'} {n} environments: {note}"
+            for (many, note), names in failures.items()
+        ]
+        return lines + [
+            f"{_listed(where[:3])}{', ...' if len(where) > 3 else ''}: {note}" for note, where in lost.items()
+        ]
 
     @shown
     def __repr__(self) -> str:
         table = self.table().to_string(index=False, float_format=lambda v: f"{v:.3g}", na_rep="")
-        return "\n".join([self._title(), table, *self._failures(), repr(self.verdict)])
+        return "\n".join([self._title(), table, *self.remarks, repr(self.verdict)])
 
     def _repr_html_(self) -> str:
         table = self.table().set_index(["design", "strategy"])
-        return report(self._title(), table, *self._failures(), *self.verdict.lines())
+        return report(self._title(), table, *self.remarks, *self.verdict.lines())
 
     def plot(
         self, ax: Axis = None, *, strategies: Sequence[str] | None = None, design: str | None = None, label: int = 3
@@ -149,6 +171,24 @@ class Comparison:
         """
         return plotting.gains(self.frame(), ax, strategies=strategies, design=design, label=label)
 
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the comparison to one HTML file, whole or not at all, which any browser opens from the disk.
+
+        It has the verdict with its folds, the tables with what their columns mean, and the picture of ``plot``. It has
+        the names of environments, but no rows of your data, and loads nothing from elsewhere.
+
+        Parameters
+        ----------
+        path : path
+            The file, such as "comparison.html".
+
+        Returns
+        -------
+        Path
+        """
+        text = page(self)
+        return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the comparison to a JSON file, whole or not at all."""
         record = {"format": FORMAT, "model": self.model, "min_rows": self.min_rows, "rows": self.rows}
@@ -162,13 +202,22 @@ class Comparison:
         try:
             record = lively(json.loads(read_bytes(path, MOST_BYTES)))
             if record["format"] != FORMAT:
-                raise ModelFileError(f"{name} is no comparison of strategies: its format is {record['format']!r}")
+                raise ModelFileError(f"{name} is not a comparison of strategies: its format is {record['format']!r}")
             rows, verdict = [dict(row) for row in record["rows"]], Verdict.from_dict(record["verdict"])
+            absent = [name for row in rows for name in NEEDED if name not in row]
+            if absent or not rows:
+                raise ValueError(f"its rows have no {absent[0]!r}" if absent else "it has no rows")
             return cls(rows, str(record["model"]), verdict, int(record["min_rows"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, ModelFileError):
                 raise
-            raise ModelFileError(f"{name} is no comparison of strategies that can be read: {error}") from None
+            raise ModelFileError(f"{name} is not a comparison of strategies that can be read: {error}") from None
+
+
+def _listed(names: Iterable[Any], last: str = ", ") -> str:
+    """Return names joined by commas, before the last of them perhaps by a word."""
+    *first, end = map(str, names)
+    return f"{', '.join(first)}{last}{end}" if first else end
 
 
 def like_table(part: pd.DataFrame) -> pd.DataFrame:
@@ -181,7 +230,7 @@ def like_table(part: pd.DataFrame) -> pd.DataFrame:
     test = paired(nll[others].sub(nll["ml"], axis=0).to_numpy().T) if others else None
     found = []
     for name, own in part.groupby("strategy", sort=False):
-        loss, ranked = -own["skill"], own["ranked"]
+        loss, ranked = 0.0 - own["skill"], own["ranked"]  # not -0
         some = loss[ranked] if ranked.any() else loss
         row = {"design": "like", "strategy": name, "mean": loss.mean(), "q90": some.quantile(0.9), "worst": some.max()}
         row |= dict.fromkeys(("difference", "se", "p"), math.nan)
@@ -202,11 +251,12 @@ def _further_table(part: pd.DataFrame) -> pd.DataFrame:
     wide = means.pivot(index=["direction", "side", "share"], columns="strategy", values="nll")
     found = []
     for name, own in part.groupby("strategy", sort=False):
-        loss, ranked = -own["skill"], own["ranked"]
+        loss, ranked = 0.0 - own["skill"], own["ranked"]  # not -0
         some = loss[ranked] if ranked.any() else loss
-        mean = -means.loc[means["strategy"] == name, "skill"].mean()
+        mean = 0.0 - means.loc[means["strategy"] == name, "skill"].mean()
         row = {"design": "further", "strategy": name, "mean": mean, "q90": some.quantile(0.9), "worst": some.max()}
-        change = wide[name] - wide["ml"]
-        row |= {"difference": change.mean(), "gained": f"{int((change < 0.0).sum())} of {len(change)}"}
+        change = (wide[name] - wide["ml"]).dropna()
+        gained = f"{int((change < 0.0).sum())} of {len(change)}" if len(change) and name != "ml" else ""
+        row |= {"difference": change.mean(), "gained": gained}
         found.append(row)
     return pd.DataFrame(found)

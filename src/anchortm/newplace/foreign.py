@@ -31,7 +31,7 @@ __all__ = [
     "class_distribution",
     "copied",
     "covariates",
-    "errors_of_estimators",
+    "errors_of",
     "fitted",
     "last_step",
     "normal_distribution",
@@ -99,14 +99,14 @@ class ForeignRows:
 
 
 @contextmanager
-def errors_of_estimators() -> Iterator[None]:
-    """Turn errors that an estimator raises into ours, so that they do not end a comparison."""
+def errors_of(what: str) -> Iterator[None]:
+    """Turn errors that an estimator or a strategy raises into ours, so that they do not end a comparison."""
     try:
         yield
     except AnchorTMError:
         raise
-    except Exception as error:  # whatever the estimator raises
-        raise InputError(f"the estimator raised {type(error).__name__}: {error}") from error
+    except Exception as error:  # whatever it raises
+        raise InputError(f"the {what} raised {type(error).__name__}: {error}") from error
 
 
 def covariates(X: Any, named: list[Any], formula: bool) -> Any:

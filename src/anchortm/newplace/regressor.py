@@ -11,7 +11,7 @@ from anchortm._util.checks import real_numbers
 from anchortm.engine.data import drop_empty_classes
 from anchortm.engine.specification import named_columns
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.newplace.foreign import ForeignRows, covariates, errors_of_estimators, last_step
+from anchortm.newplace.foreign import ForeignRows, covariates, errors_of, last_step
 from anchortm.newplace.foreign_kinds import Predict, kind_of
 from anchortm.newplace.strategies import Strategy
 from anchortm.newplace.training import Training
@@ -108,7 +108,7 @@ class Regressor(Strategy):
             offset=given["offset"],
             levels=self.levels,
         )
-        with errors_of_estimators():
+        with errors_of("estimator"):
             return _Predictor(kind_of(self.estimator).fit(self.estimator, rows), (named, formula))
 
 
@@ -119,5 +119,5 @@ class _Predictor:
         self._predict, self._reading = predict, reading
 
     def predict_distribution(self, X: Any, **options: Any) -> Distribution:
-        with errors_of_estimators():
+        with errors_of("estimator"):
             return self._predict(covariates(X, *self._reading), options)

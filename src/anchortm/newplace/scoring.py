@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm.engine.widening import why_not_widened
-from anchortm.exceptions import AnchorTMError
+from anchortm.exceptions import AnchorTMError, InputError, InputTypeError
 from anchortm.inputs.response import Kind, Response
 from anchortm.predict.widths import LEVEL, width_of
 from anchortm.scores.calibration import pit
-from anchortm.scores.outcomes import known_rows, known_values
+from anchortm.scores.outcomes import check_predicted, known_rows, known_values
 from anchortm.scores.survival import brier_rows, concordance
 from anchortm.scores.table import crps_of_rows
 
-__all__ = ["at_the_same_width", "concordance_or_nan", "nll_under", "scores_of_rows"]
+__all__ = [
+    "SCORES",
+    "at_the_same_width",
+    "check_scores",
+    "concordance_or_nan",
+    "listed",
+    "nll_under",
+    "scores_of_rows",
+]
 
 
 def nll_under(distribution: Any, response: Response) -> Array:
@@ -70,33 +80,114 @@ def _as_classes(response: Response) -> NDArray[Any]:
     return found
 
 
-def scores_of_rows(predictor: Any, rows: dict[str, Any], response: Response, times: Array, seed: Any) -> dict[str, Any]:
-    """Return the scores of each row under a fitted predictor: nll, crps, coverage, width, mae and Brier scores.
+class _Predicted(NamedTuple):
+    """Left-out rows with their predicted distributions; ``times`` are those of Brier scores."""
 
-    ``distribution`` holds the predictions themselves.
+    distribution: Any
+    response: Response
+    times: Array
+    seed: Any
+
+    @property
+    def median(self) -> Array:
+        """Return the medians; of classes, their positions."""
+        codes = getattr(self.distribution, "codes", lambda y: np.asarray(y, dtype=np.float64))
+        return np.asarray(codes(self.distribution.ppf(0.5)))
+
+    @property
+    def has_times(self) -> bool:
+        """Return whether the outcomes are exact and right-censored times."""
+        kinds = set(self.response.kind.tolist())
+        return bool(self.times.size) and not self.response.truncated.any() and kinds <= {Kind.EXACT, Kind.RIGHT}
+
+
+def _crps(rows: _Predicted) -> Array:
+    check_predicted(rows.distribution)
+    return crps_of_rows(rows.distribution, rows.response)
+
+
+def _coverage(rows: _Predicted) -> Array:
+    u = pit(rows.distribution, rows.response, rows.seed)
+    return (np.abs(u - 0.5) <= 0.5 * LEVEL).astype(np.float64)
+
+
+def _absolute_error(rows: _Predicted) -> Array:
+    with np.errstate(invalid="ignore"):
+        error = np.abs(known_values(rows.response) - rows.median)
+    return np.where(known_rows(rows.response), error, math.nan)
+
+
+def _brier(rows: _Predicted) -> Array | None:
+    if not rows.has_times:
+        return None
+    event = rows.response.kind == Kind.EXACT
+    seen = np.where(event, rows.response.upper, rows.response.lower), event
+    return np.asarray(brier_rows(rows.distribution.sf(rows.times), *seen, rows.times, *seen))[:, 0]
+
+
+def _risk(rows: _Predicted) -> Array | None:
+    """Return a risk for each row, higher where events come sooner; the concordance is that of an environment."""
+    if not rows.has_times:
+        return None
+    if hasattr(rows.distribution, "transformation"):
+        return np.asarray(rows.distribution.transformation.moved)
+    return -rows.median
+
+
+OF_ROWS: dict[str, Callable[[_Predicted], Array | None]] = {  # scores of rows, from which those of environments follow
+    "crps": _crps,
+    "coverage": _coverage,
+    "width": lambda rows: width_of(rows.distribution),
+    "mae": _absolute_error,
+    "brier": _brier,
+    "concordance": _risk,
+}
+ALWAYS = ("nll", "skill", "regret")
+SCORES = (*ALWAYS, "spread", *OF_ROWS)
+
+
+def listed(wanted: Any, name: str, known: Sequence[str]) -> list[Any]:
+    """Return what was asked for as a list; a name alone is a list of one."""
+    if isinstance(wanted, str):
+        return [wanted]
+    if not isinstance(wanted, Iterable):
+        raise InputTypeError(f"{name} must be a list, such as [{known[-1]!r}], not {wanted!r}")
+    return list(wanted)
+
+
+def check_scores(wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the scores to compute, in their usual order; by default all of them."""
+    if wanted is None:
+        return SCORES
+    names = listed(wanted, "scores", SCORES)
+    unknown = [name for name in names if name not in SCORES]
+    if unknown:
+        raise InputError(f"scores must be some of {', '.join(SCORES)}, not {unknown[0]!r}")
+    return tuple(name for name in SCORES if name in ALWAYS or name in names)
+
+
+def scores_of_rows(
+    predictor: Any, rows: dict[str, Any], response: Response, times: Array, seed: Any, wanted: Sequence[str] = SCORES
+) -> dict[str, Any]:
+    """Return the scores of each row under a fitted predictor: nll, and those that are wanted.
+
+    ``distribution`` holds the predictions themselves, ``concordance`` the risks of rows. Scores that these outcomes or
+    distributions do not have are left out.
     """
+    if not hasattr(predictor, "predict_distribution"):
+        raise InputTypeError(f"fit of the strategy must return a model with predict_distribution, not {predictor!r}")
     options = {} if rows["offset"] is None else {"offset": rows["offset"]}
-    trials = {} if response.trials is None else {"trials": response.trials}
-    distribution = predictor.predict_distribution(rows["X"], **options, **trials)
+    about: dict[str, Any] = {} if response.trials is None else {"trials": response.trials}
+    about |= {"n_rows": len(response)} if rows["X"] is None else {}
+    distribution = predictor.predict_distribution(rows["X"], **options, **about)
     own = hasattr(predictor, "nll")
     nll = predictor.nll(rows["X"], rows["y"], **options) if own else nll_under(distribution, response)
-    found: dict[str, Any] = {"distribution": distribution, "width": width_of(distribution)}
-    found["nll"] = np.asarray(nll, dtype=np.float64)
-    u = pit(distribution, response, seed)
-    found["coverage"] = (np.abs(u - 0.5) <= 0.5 * LEVEL).astype(np.float64)
-    found["crps"] = crps_of_rows(distribution, response)
-    known = known_rows(response)
-    codes = getattr(distribution, "codes", lambda y: np.asarray(y, dtype=np.float64))
-    with np.errstate(invalid="ignore"):
-        error = np.abs(known_values(response) - codes(distribution.ppf(0.5)))
-    found["mae"] = np.where(known, error, math.nan)
-    if times.size and not response.truncated.any() and set(response.kind.tolist()) <= {Kind.EXACT, Kind.RIGHT}:
-        event = response.kind == Kind.EXACT
-        seen = np.where(event, response.upper, response.lower), event
-        found["brier"] = np.asarray(brier_rows(distribution.sf(times), *seen, times, *seen))[:, 0]
-        found["risk"] = -np.asarray(distribution.ppf(0.5), dtype=np.float64)
-        if hasattr(distribution, "transformation"):
-            found["risk"] = distribution.transformation.moved
+    predicted = _Predicted(distribution, response, times, seed)
+    found: dict[str, Any] = {"distribution": distribution, "nll": np.asarray(nll, dtype=np.float64)}
+    for name in (name for name in OF_ROWS if name in wanted):
+        with suppress(AnchorTMError):  # counts of 4096 and more have no CRPS with random effects
+            values = OF_ROWS[name](predicted)
+            found |= {} if values is None else {name: values}
     return found
 
 

@@ -43,7 +43,7 @@ def calibrated(
         rows, places = places_of(rows, list(dict.fromkeys([0.0, float(result.xi)])), None)
         folds = like(places)
         records = places.records([fold.out for fold in folds], jobs(n_jobs), "left-out environments", progress)
-    failed = [f"{places.labels[min(out)]}: {record.note}" for out, record in records.items() if record.note]
+    failed = [f"{places.labels[min(out)]}: {record.note}" for out, record in records.items() if record.failed]
     if failed:
         raise InputError(f"the spread cannot be calibrated, because fits failed without {'; '.join(failed[:3])}")
     tuning = Tuning.of(places, frozenset(), folds, records)

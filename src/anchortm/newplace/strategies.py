@@ -44,6 +44,8 @@ class Strategy(ABC):
     ----------
     name : str
         Its name in tables and plots.
+    about : str
+        What it does, in a few words.
     tunes : bool
         Whether it needs left-out fits inside the training environments; ``fit`` then finds them in ``train.tuning``.
 
@@ -68,6 +70,7 @@ class Strategy(ABC):
     """
 
     name: ClassVar[str]  # in tables and plots
+    about: ClassVar[str] = ""
     tunes: ClassVar[bool] = False
 
     @abstractmethod
@@ -91,7 +94,7 @@ class NoCovariates(Strategy):
     'null'
     """
 
-    name = "null"
+    name, about = "null", "the model without covariates"
 
     def fit(self, train: Training) -> Any:
         """Return the fit without covariates."""
@@ -109,7 +112,7 @@ class MaximumLikelihood(Strategy):
     'ml'
     """
 
-    name = "ml"
+    name, about = "ml", "maximum likelihood"
 
     def fit(self, train: Training) -> Any:
         """Return the fit by maximum likelihood."""
@@ -127,7 +130,7 @@ class EqualEnvironments(Strategy):
     'equal'
     """
 
-    name = "equal"
+    name, about = "equal", "maximum likelihood in which all environments have the same weight"
 
     def fit(self, train: Training) -> Any:
         """Return the fit with equal weights of environments."""
@@ -138,7 +141,7 @@ class EqualEnvironments(Strategy):
 class Widened(Strategy):
     """Maximum likelihood with a spread that suits left-out environments: location as it is, width tuned.
 
-    This is the control for anchoring: what it gains by one number, anchoring need not be credited with.
+    This is the control for anchoring: a gain that one number brings is not due to anchoring.
 
     Parameters
     ----------
@@ -158,7 +161,7 @@ class Widened(Strategy):
     def __post_init__(self) -> None:
         check_objective(self.objective)
 
-    name = "widened"
+    name, about = "widened", "maximum likelihood with a tuned spread"
 
     def fit(self, train: Training) -> Any:
         """Return the fit by maximum likelihood with the tuned spread."""
@@ -218,6 +221,12 @@ class Anchored(Strategy):
         """Return the name in tables and plots."""
         return "anchored" + ("" if self.xi is None else f"({self.xi:g})") + ("+spread" if self.spread else "")
 
+    @property
+    def about(self) -> str:  # type: ignore[override]
+        """Return what the strategy does."""
+        xi = "a tuned xi" if self.xi is None else f"xi = {self.xi:g}"
+        return f"the anchored model with {xi}" + (" and a tuned spread" if self.spread else "")
+
     def fit(self, train: Training) -> Any:
         """Return the anchored fit at the given or the chosen xi."""
         if self.xi is not None and not self.spread:
@@ -259,7 +268,7 @@ class RandomIntercept(Strategy):
     2  random-intercept -0.202
     """
 
-    name = "random-intercept"
+    name, about = "random-intercept", "a random intercept for each environment"
 
     def fit(self, train: Training) -> Any:
         """Return the fit with random intercepts."""
@@ -267,8 +276,8 @@ class RandomIntercept(Strategy):
 
 
 def _tuning(train: Training) -> Tuning:
-    if train.tuning is None:
-        raise InputError("nothing can be tuned: all fits inside the training environments failed")
+    if isinstance(train.tuning, str):
+        raise InputError(f"nothing can be tuned: {train.tuning}")
     return train.tuning
 
 
@@ -288,9 +297,8 @@ class _Bare:
         self._model = model
 
     def predict_distribution(self, X: Any, **options: Any) -> Any:
-        options.setdefault(
-            "n_rows", len(X) if hasattr(X, "__len__") and not hasattr(X, "matrix") else X.matrix.shape[0]
-        )
+        if X is not None:
+            options["n_rows"] = len(X.matrix) if hasattr(X, "matrix") else len(X)
         return self._model.predict_distribution(None, **options)
 
     def nll(self, X: Any, y: Any, **options: Any) -> Any:
@@ -329,6 +337,6 @@ def as_strategy(given: Any) -> Strategy:
     if isinstance(given, str) and given in STRATEGIES:
         return STRATEGIES[given]
     raise InputError(
-        f"{given!r} is no strategy: name one of {', '.join(STRATEGIES)}, or pass an object such as Anchored(10.0) or "
-        "Regressor(estimator)"
+        f"{given!r} is not a strategy: name one of {', '.join(STRATEGIES)}, or pass an object such as Anchored(10.0) "
+        "or Regressor(estimator)"
     )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
+from anchortm.engine.problem import Problem
 from anchortm.exceptions import InputError
 from anchortm.inputs.clusters import INTERCEPT, make_clusters
 from anchortm.inputs.missing import rows_taken
@@ -41,8 +42,8 @@ class Training:
         The rows by their environments.
     out : set of int
         The environments that are left out.
-    tuning : Tuning or None
-        Losses of environments that were left out inside the training environments, if a strategy tunes.
+    tuning : Tuning or str
+        Losses of environments that were left out inside the training environments, or why there are none.
     min_rows : int
         Environments with fewer rows do not count in quantiles.
     """
@@ -50,7 +51,7 @@ class Training:
     given: Given
     places: Places
     out: Out
-    tuning: Tuning | None = None
+    tuning: Tuning | str = "nothing was left out"
     min_rows: int = 10
 
     @cached_property
@@ -65,12 +66,9 @@ class Training:
 
     def raw(self, rows: Codes) -> dict[str, Any]:
         """Return some rows as they were given: X, y, anchors, sample_weight and offset."""
-        names, used = ("X", "y", "anchors", "sample_weight", "offset"), self.places.data.rows_used
-        return {name: rows_taken(name, getattr(self.given, name), self._n_given, used[rows]) for name in names}
-
-    @property
-    def _n_given(self) -> int:
-        return self.places.data.n_given
+        n_rows, used = self.places.data.at_given(rows)
+        names = ("X", "y", "anchors", "sample_weight", "offset")
+        return {name: rows_taken(name, getattr(self.given, name), n_rows, used) for name in names}
 
     @cached_property
     def given_rows(self) -> dict[str, Any]:
@@ -109,9 +107,7 @@ class Training:
             n = weights.sum()
             kept = problem.data._replace(weights=weights * n / (np.unique(groups).size * total))
             problem = problem.on(problem.spec, kept)
-        return self.given.model.with_result(
-            problem, with_all_columns(self.places.problem, problem, problem.fit()), xi=xi
-        )
+        return self._model(problem, problem, xi)
 
     def fit_random_intercept(self) -> Any:
         """Return the model with a random intercept for each environment, fitted by maximum likelihood."""
@@ -123,6 +119,9 @@ class Training:
         clusters = make_clusters(self.environments.tolist(), "environment", [INTERCEPT], data.names, data.design.matrix)
         clusters.check(spec.single_rows_show_effects(data.response))
         problem = problem.on(spec, data._replace(anchors=None, clusters=clusters))
+        return self._model(problem, replace(problem, spec=plain), 0.0)  # new rows have no column of clusters
+
+    def _model(self, problem: Problem, kept: Problem, xi: float) -> Any:
+        """Return the fitted model; where columns are lost, it has no rows, because theirs lack these columns."""
         result = with_all_columns(self.places.problem, problem, problem.fit())
-        # rows that are predicted have no column of clusters
-        return self.given.model.with_result(replace(problem, spec=plain), result, xi=0.0)
+        return self.given.model.with_result(None if problem.data.lost else kept, result, xi=xi)

@@ -38,7 +38,8 @@ class Verdict:
     def _parts(self) -> list[str]:
         parts = []
         if self.like is not None:
-            name = "keep maximum likelihood" if self.like == "ml" else f"{self.like}, better than chance explains"
+            better = f"{self.like}, better than maximum likelihood on average by more than chance"
+            name = "keep maximum likelihood" if self.like == "ml" else better
             parts.append(f"at a place like these: {name}")
         if self.further is not None:
             parts.append(self.further.sentence)

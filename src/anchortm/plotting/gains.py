@@ -31,8 +31,8 @@ def gains(
 ) -> Axes:
     """Draw the difference of the negative log-likelihood from maximum likelihood at each left-out environment.
 
-    Points below 0 are gains. Bars reach two standard errors, over the rows of an environment, to each side; the area of
-    a point is that of its environment in rows. Environments that are too small to be ranked are hollow.
+    Points left of 0 are gains. Bars reach two standard errors, over the rows of an environment, to each side; the area
+    of a point grows with the rows of its environment. Environments that are too small to be ranked are hollow.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ def gains(
         Which left-out environments to draw; by default "like", if both are there. Folds of "further" overlap: the mean
         over the folds of an environment is drawn.
     label : int
-        How many environments to name if they are many: those with the largest gain or loss.
+        How many environments to name if they are many: so many with the largest gains, and so many with the largest
+        losses.
 
     Returns
     -------
@@ -60,7 +61,7 @@ def gains(
     >>> found = atm.compare_strategies(model, formula, data, design="like", strategies=["widened", "anchored"])
     >>> ax = atm.plotting.gains(found.frame())  # the same as found.plot()
     >>> ax.get_xlabel()
-    'change of the negative log-likelihood from maximum likelihood (left: better)'
+    'nll minus that of maximum likelihood (left: better)'
     >>> plt.close(ax.figure)
     """
     names = _chosen(frame, strategies)
@@ -76,11 +77,15 @@ def gains(
         _points(ax, part[part["strategy"] == name], place, float(offset), name, colour, marker)
     _names(ax, part, order, label)
     ax.set(
-        xlabel="change of the negative log-likelihood from maximum likelihood (left: better)",
+        xlabel="nll minus that of maximum likelihood (left: better)",
         ylabel="left-out environment (rows)",
         ylim=(-0.8, len(order) - 0.2),
     )
-    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(names), borderaxespad=0.2)
+    if not part["ranked"].all():
+        ax.scatter([], [], facecolors="none", edgecolors="black", marker="o", label="too small to be ranked")
+    ax.legend(
+        frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(len(names) + 1, 4), borderaxespad=0.2
+    )
     return ax
 
 
@@ -88,6 +93,8 @@ def _chosen(frame: pd.DataFrame, strategies: Sequence[str] | None) -> list[str]:
     """Return the strategies to draw."""
     known = [name for name in dict.fromkeys(frame["strategy"]) if name not in ("null", "ml")]
     usual = [name for name in ("widened", "anchored") if name in known] or known[:2]
+    if not known:
+        raise InputError("there is nothing to draw: compare a strategy besides maximum likelihood")
     names = usual if strategies is None else list(strategies)
     if not names or any(name not in known for name in names):
         raise InputError(f"strategies must be some of {', '.join(known)}, not {strategies!r}")
@@ -128,12 +135,13 @@ def _names(ax: Any, part: pd.DataFrame, order: Any, label: int) -> None:
     sizes = part.drop_duplicates("environment").set_index("environment")["n"]
     words = [f"{environment} ({sizes[environment]:g})" for environment in order]
     if len(order) <= MOST_NAMED:
-        ax.set_yticks(range(len(order)), words, fontsize="small")
+        ax.set_yticks(range(len(order)), words, fontsize="small", parse_math=False)
         return
-    largest = part.groupby("environment")["regret"].apply(lambda r: r.abs().max()).nlargest(2 * label).index.tolist()
+    regret = part.groupby("environment")["regret"]
+    largest = [*regret.min().nsmallest(label).index, *regret.max().nlargest(label).index]
     place = {environment: k for k, environment in enumerate(order)}
     at: list[int] = []
     for k in (place[environment] for environment in largest):  # the largest first; names must not overlap
         if all(abs(k - other) > 0.025 * len(order) for other in at):
             at.append(k)
-    ax.set_yticks(at, [words[k] for k in at], fontsize="small")
+    ax.set_yticks(at, [words[k] for k in at], fontsize="small", parse_math=False)

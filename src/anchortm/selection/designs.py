@@ -15,7 +15,7 @@ from anchortm._typing import Array
 from anchortm.exceptions import InputError
 from anchortm.selection.places import Out, Places
 
-__all__ = ["FEWEST", "Direction", "Fold", "direction_of", "distances", "further", "like"]
+__all__ = ["FEWEST", "SHARES", "Direction", "Fold", "direction_of", "distances", "further", "like"]
 
 FEWEST = 8  # environments that a design of extremes needs
 SHARES = (0.15, 0.3)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm._util.pipelines import is_pipeline
-from anchortm.exceptions import InputError
+from anchortm.exceptions import AnchorTMError, InputError
 from anchortm.models.given import Given
-from anchortm.selection.designs import FEWEST, Direction, direction_of, distances, further
+from anchortm.selection.designs import FEWEST, SHARES, Direction, direction_of, distances, further
 from anchortm.selection.places import Out, Places, places_of
 from anchortm.selection.tuning import Tuning, best_factor
 
@@ -41,7 +41,8 @@ class Further:
     xi : float
         The value with the smallest mean loss over the folds; 0 for maximum likelihood.
     folds : DataFrame
-        What was left out, how far out it is, and the gain there at this xi and by a wider spread.
+        What was left out, how far out it is, and the gain there at the xi with the smallest mean loss and by another
+        spread.
     distance : float or None
         How far out the new place is, in standard deviations between environments.
     """
@@ -60,7 +61,7 @@ class Further:
     @property
     def sentence(self) -> str:
         """Return the recommendation in words."""
-        width = "; a wider spread alone gains as much" if self.width_alone else ""
+        width = "; over all folds a wider spread alone gains as much" if self.width_alone else ""
         far = "" if self.distance is None else f" (the new place is {abs(self.distance):.1f} SD out)"
         gains = ", ".join(f"{gain:+.2f}" for gain in self.folds["gain"])
         match self.confidence:
@@ -74,7 +75,8 @@ class Further:
             case "untried":
                 what = "no strategy with an xi was compared"
             case "undecided":
-                what = f"the data do not decide, keep maximum likelihood; gains by fold are {gains}"
+                at = f"{self.folds['xi'].iloc[0]:g}"
+                what = f"the data do not decide, keep maximum likelihood; gains by fold at xi = {at} are {gains}"
             case _:
                 what = "keep maximum likelihood; anchoring gains nothing on the outermost places"
         return f"further out{far}: {what}"
@@ -101,6 +103,7 @@ def further_verdict(tuning: Tuning, numbers: list[int], direction: Direction, ou
             "share": [fold.share for fold in tuning.folds],
             "environments": [len(fold.out - out) for fold in tuning.folds],
             "distance": [distances(direction, fold, out) for fold in tuning.folds],
+            "xi": tuning.xis[numbers[at]],
             "gain": gain,
             "gain_widened": wider,
         }
@@ -117,12 +120,15 @@ def further_verdict(tuning: Tuning, numbers: list[int], direction: Direction, ou
 
 
 def _confidence(gain: Array, wider: Array, same: NDArray[np.bool_]) -> str:
-    """Return how sure the folds are of anchoring, by their gains, and by those of a wider spread."""
+    """Return how sure the folds are of anchoring, by their gains, and by those of a wider spread.
+
+    A fold that could not be fitted speaks for nothing: all four must gain, or both on the side of the new place.
+    """
     if not np.isfinite(gain).all():
         return "keep"
-    if (gain > GAIN).all():
+    if gain.size == 2 * len(SHARES) and (gain > GAIN).all():
         return "confident"
-    if same.any() and (gain[same] > GAIN).all() and gain[same].mean() > wider[same].mean():
+    if same.sum() == len(SHARES) and (gain[same] > GAIN).all() and gain[same].mean() > wider[same].mean():
         return "tentative"
     return "undecided" if (gain > GAIN).any() and (gain < -GAIN).any() else "keep"
 
@@ -136,7 +142,10 @@ def direction_for(rows: Given, places: Places, new: Any) -> tuple[Direction, Arr
     ml = rows.reading(rows.model.with_result(problem, problem.fit(), xi=0.0), problem)
     means = None
     if new is not None:
-        matrix = ml.new_rows_.matrix(new)
+        try:
+            matrix = ml.new_rows_.matrix(new)
+        except AnchorTMError as error:
+            raise type(error)(f"new: {error}") from None
         if not matrix.shape[0]:
             raise InputError("new has no rows: pass rows of the new place, without outcomes")
         means = np.asarray(matrix.mean(axis=0))

@@ -79,9 +79,10 @@ class RowsOf:
     def held(self, rows: Codes) -> HeldRows:
         """Return some rows, by their positions among those that are used."""
         data = self.whole.data
-        at = data.rows_used[rows]
-        X, offset = (rows_taken(name, getattr(self.given, name), data.n_given, at) for name in ("X", "offset"))
-        return HeldRows(at, X, data.response[rows], None if data.weights is None else data.weights[rows], offset)
+        n_rows, at = data.at_given(rows)
+        X, offset = (rows_taken(name, getattr(self.given, name), n_rows, at) for name in ("X", "offset"))
+        weights = None if data.weights is None else data.weights[rows]
+        return HeldRows(data.rows_used[rows], X, data.response[rows], weights, offset)
 
     def predicted(self, rows: HeldRows, problem: Problem, objective: Objective, solution: Solution) -> Any:
         """Return what a solution for some of the rows predicts for others; None if it lacks more than a shift of them.

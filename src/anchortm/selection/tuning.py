@@ -51,7 +51,7 @@ class Tuning:
         """Return the losses of the folds whose fits succeeded."""
         known = [fold for fold in folds if not records[fold.out].failed]
         if not known:
-            raise InputError(f"nothing can be left out: {records[folds[0].out].note}")
+            raise InputError(f"no fit without some of the environments succeeds: {records[folds[0].out].note}")
         return cls(places, out, known, {fold.out: records[fold.out] for fold in known})
 
     @property
@@ -131,7 +131,7 @@ class Tuning:
         for record, mask in self._parts:
             ends = record.ends[at]
             if ends is None:
-                raise InputError("the spread cannot be tuned: the model has no h with a scale")
+                raise InputError("the spread of this model cannot be tuned: it has no transformation h to stretch")
             parts.append(ends.take(mask))
         return Ends.joined(parts)
 

@@ -11,6 +11,8 @@ COMMANDS = {
     "covariates, measures how much they shift the covariates, and compares residuals with and without the penalty.",
     "choose": "Choose xi, the strength of the anchor penalty. Prints what each rule would choose, or one rule in "
     "detail.",
+    "compare": "Compare strategies at sites that were left out: does anchoring help at a new place? Measures maximum "
+    "likelihood, a wider spread and anchoring at places like these and at places further out, and says what to use.",
     "path": "Fit a model along xi. Prints loss and coefficients for each value.",
     "loeo": "Leave each environment out in turn and predict it from the others, for each xi.",
     "predict": "Predict distributions of new rows with a saved model. Without options, prints their medians or "

@@ -96,8 +96,8 @@ def _loglik(link: Link, part: End, c: Array, m: float) -> Array:
     h = m + c * (part.h - m)
     match part.kind:
         case "exact":
-            with np.errstate(divide="ignore"):
-                return np.asarray(link.log_density(h) + np.log(c * part.other))
+            with np.errstate(divide="ignore"):  # h falls where effects vary and rows are far out: the density is 0
+                return np.asarray(link.log_density(h) + np.log(np.maximum(c * part.other, 0.0)))
         case "left":
             return np.asarray(link.log_cdf(h))
         case "right":

@@ -25,6 +25,7 @@ from anchortm.bases import Basis, OrdinalBasis
 from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.objective.scale_effects import scale_columns
+from anchortm.engine.recalibration.record import Recalibration
 from anchortm.engine.result import FitResult, ScaleEffects
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.specification import Specification, named_columns
@@ -131,7 +132,12 @@ def record_of(result: FitResult) -> dict[str, Any]:
         "covariance": _covariance_record(result),
         "corners": None if result.corners is None else plain(asdict(result.corners)),
         "random": None if result.random is None else plain(result.random.record()),
-    } | {field: plain(values) for field, values in result.own_record().items()}
+    } | {field: plain(values) for field, values in (result.own_record() | _later(result)).items()}
+
+
+def _later(result: FitResult) -> dict[str, Any]:
+    """Return what only some results have, and early files do not have."""
+    return {} if result.recalibration is None else {"recalibration": result.recalibration.to_dict()}
 
 
 def _covariance_record(result: FitResult) -> Any:
@@ -196,6 +202,8 @@ def result_of(
     check(penalised == (spec.l1, spec.l2), "l1_ and l2_ do not match the parameters")
     Penalty.of(0.0, 0.0, 0.0, spec.penalty_factor, tuple(names), None, None)  # raises an error for unknown names
     found["marks"] = _marks(names, found, formula_marks)
+    if record.get("recalibration") is not None:
+        found["recalibration"] = Recalibration.from_dict(record["recalibration"])
     made = cls.from_own_record(record, spec, found)
     return _with_covariance(made, record["covariance"])
 

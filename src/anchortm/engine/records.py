@@ -150,7 +150,9 @@ def _covariance_record(result: FitResult) -> Any:
         information = information.toarray()
     fixed = None if information is None else result.fixed
     parts = {"information": information, "fixed": fixed, "jacobian": jacobian}
-    return plain(parts | {"sandwich": result.computed.get("sandwich")})
+    baseline = result.computed.get("baseline")
+    more = {} if baseline is None else {"baseline": baseline}
+    return plain(parts | {"sandwich": result.computed.get("sandwich")} | more)
 
 
 def result_of(
@@ -335,13 +337,16 @@ def _with_covariance(result: FitResult, record: dict[str, Any] | None) -> FitRes
     """Return the result with the checked matrices for standard errors."""
     if record is None:
         return result
-    k, d = result.active.size, result.parameters.size
+    k, d, b = result.active.size, result.parameters.size, result.baseline.size
     found: dict[str, Any] = {}
-    for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
+    shapes = {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d), "baseline": (b, b)}
+    for key, shape in shapes.items():
+        if key == "baseline" and key not in record:  # early files do not have it
+            continue
         if record[key] is None and (key == "sandwich" or result.l1 or result.ridged):
             continue
         part = np.array(record[key], dtype=np.float64)
         check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")
         found[key] = part.astype(bool) if key == "fixed" else part
-    sandwich = found.pop("sandwich", None)
-    return result.with_covariance(found, {} if sandwich is None else {"sandwich": sandwich})
+    computed = {key: found.pop(key) for key in ("sandwich", "baseline") if key in found}
+    return result.with_covariance(found, computed)

@@ -26,7 +26,7 @@ from anchortm.inputs.missing import How
 from anchortm.models.attributes import FRONT
 from anchortm.models.from_formula import FormulaMixin, with_roles
 from anchortm.models.given import given
-from anchortm.models.spread import Spread
+from anchortm.models.recalibrated import Recalibrated
 from anchortm.predict.new_rows import NewRows
 
 __all__ = ["TransformationModel", "check_model", "model"]
@@ -47,7 +47,7 @@ def model(cls: M) -> M:
 
 
 @model
-class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
+class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstimator):
     """Base class of all models, with their arguments and their fit. Subclasses choose link, basis and sign."""
 
     _rows_in: ClassVar[str] = "_problem"
@@ -231,8 +231,8 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
     def _copy_with(self, result: FitResult) -> Self:
         """Return a copy of the fitted model that holds another result and no rows."""
         made = self.with_result(None, result)
-        if "formula_" in self.__dict__:
-            made.formula_ = self.formula_
+        kept = {"_fitted_with", *FRONT}  # a formula may have given roles to columns
+        made.__dict__ |= {name: self.__dict__[name] for name in kept if name in self.__dict__}
         return made
 
     def _batched(

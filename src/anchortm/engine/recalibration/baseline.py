@@ -24,8 +24,9 @@ from anchortm.exceptions import UnavailableError
 from anchortm.inputs.baselines import Mixture
 from anchortm.inputs.response import Response
 
-__all__ = ["PlaceRows", "baseline_curvature", "curvature_of_rows", "fit_baseline", "near_fit"]
+__all__ = ["PlaceRows", "baseline_curvature", "curvature_of_rows", "fit_baseline", "keep_curvature", "near_fit"]
 
+MOST_KEPT = 500  # parameters of the baselines whose curvature is kept
 LEVEL = 1e-10  # a column that varies less, relative to its mean, is constant up to rounding
 
 
@@ -156,3 +157,15 @@ def baseline_curvature(result: FitResult) -> Array:
         )
     back = np.linalg.pinv(jacobian)[:, : result.baseline.size]
     return np.asarray(back.T @ information @ back) / result.n_total
+
+
+def keep_curvature(problem: Any, result: FitResult) -> None:
+    """Compute the curvature of the baseline if only the rows of the fit tell it, so that files and pickles keep it."""
+    known = result.unpenalised or result.computed.get("baseline") is not None
+    moves = result.basis.kind not in ("constant", "step") and result.random is None and result.scale is None
+    if known or not moves or not problem.data.in_memory or result.baseline.size > MOST_KEPT:
+        return
+    data = problem.data
+    theta, shift = problem.moved(result.baseline, result.others, data)
+    rows = PlaceRows(data.response, theta, shift, data.weights, data.mixture)
+    result.computed["baseline"] = curvature_of_rows(result, rows)

@@ -12,16 +12,16 @@ from anchortm._typing import Array
 from anchortm.engine.recalibration.baseline import PlaceRows, fit_baseline
 from anchortm.engine.recalibration.record import Recalibration
 from anchortm.engine.recalibration.scale import fit_shift_and_scale
-from anchortm.engine.recalibration.shift import Law, fit_shift, law_around
-from anchortm.engine.recalibration.totals import Total, TotalOfRows
+from anchortm.engine.recalibration.shift import fit_shift, law_around
 from anchortm.engine.result import FitResult, atom_at_zero
 from anchortm.engine.rows.ends import Ends
 from anchortm.engine.rows.likelihood import build_terms
-from anchortm.engine.rows.quadrature import MovedRows
+from anchortm.engine.rows.shift_law import NormalShift, ShiftLaw
+from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedRows
 from anchortm.engine.solve.newton import Options
 from anchortm.engine.widening import level_of, shifted, why_not_widened, widened
 
-__all__ = ["Plan", "by_shift", "recalibrated", "total_of", "why_not"]
+__all__ = ["Plan", "by_shift", "recalibrated", "why_not"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Plan:
         How many rows the fit counts for, if its baseline moves.
     floor : float
         Smallest share of the slopes of the fit.
+    cluster : str
+        If the place is a new cluster of a model with random effects: the name of the clusters.
     """
 
     what: str
@@ -49,6 +51,7 @@ class Plan:
     scale_prior: float = 0.25**2
     strength: float = 20.0
     floor: float = 0.2
+    cluster: str = ""
 
 
 def why_not(result: FitResult, what: str) -> str | None:
@@ -68,11 +71,10 @@ def why_not(result: FitResult, what: str) -> str | None:
     return None
 
 
-def total_of(result: FitResult, rows: PlaceRows) -> TotalOfRows:
-    """Return the log-likelihood of rows of a transformation model as a function of one shift."""
+def _shifted(result: FitResult, rows: PlaceRows) -> ShiftedEnds:
+    """Return rows of a transformation model as functions of one shift."""
     terms = build_terms(result.basis, rows.response)
-    values = MovedRows(result.link, terms, rows.theta, rows.shift)
-    return TotalOfRows(values, rows.weights, len(rows.response))
+    return ShiftedEnds(result.link, Ends.of(terms, rows.theta, rows.shift))
 
 
 def recalibrated(
@@ -93,24 +95,27 @@ def recalibrated(
     curvature : array, optional
         Curvature of the fit in its baseline, which a baseline needs.
     """
-    n = len(rows.response)
-    weight = float(n) if rows.weights is None else float(rows.weights.sum())
     if plan.what == "shift":
-        return by_shift(result, total_of(result, rows), n, weight, plan)
+        return by_shift(result, _shifted(result, rows), rows.weights, plan)
     if plan.what == "shift+scale":
-        return _by_scale(result, rows, n, weight, plan)
+        return _by_scale(result, rows, plan)
     assert curvature is not None  # noqa: S101
-    return _by_baseline(result, rows, n, weight, plan, options, curvature)
+    return _by_baseline(result, rows, plan, options, curvature)
 
 
-def by_shift(result: FitResult, total: Total, n_rows: int, weight: float, plan: Plan) -> FitResult:
+def _size(n: int, weights: Array | None) -> dict[str, Any]:
+    return {"rows": n, "weight": float(n) if weights is None else float(weights.sum())}
+
+
+def by_shift(result: FitResult, rows: ShiftedRows, weights: Array | None, plan: Plan) -> FitResult:
     """Return any kind of result with the most likely shift, and the distribution of the shift around it."""
-    found: dict[str, Any] = {"rows": n_rows, "weight": weight, "prior": plan.prior, "prior_from": plan.prior_from}
-    if not (n_rows and plan.prior):  # nothing is known but the prior
+    found = _size(rows.n_rows, weights)
+    found |= {"prior": plan.prior, "prior_from": plan.prior_from, "cluster": plan.cluster}
+    if not (rows.n_rows and plan.prior):  # nothing is known but the prior
         sd = math.sqrt(plan.prior)
-        return replace(result, recalibration=Recalibration(plan.what, **found, shift=0.0, std_error=sd, law=Law(sd)))
-    fit = fit_shift(total, 1.0 / plan.prior)
-    law = law_around(total, fit, 1.0 / plan.prior) if fit.converged else Law(math.sqrt(plan.prior))
+        told = Recalibration(plan.what, **found, shift=0.0, std_error=sd, law=NormalShift(0.0, sd))
+        return replace(result, recalibration=told)
+    fit = fit_shift(rows.together(weights), 1.0 / plan.prior)
     told = Recalibration(
         plan.what,
         **found,
@@ -119,21 +124,23 @@ def by_shift(result: FitResult, total: Total, n_rows: int, weight: float, plan: 
         score=fit.score,
         converged=fit.converged,
         history=fit.history,
-        law=law,
+        law=law_around(rows, weights, fit, 1.0 / plan.prior, 0.0),
     )
     return replace(shifted(result, fit.shift), recalibration=told)
 
 
-def _by_scale(result: FitResult, rows: PlaceRows, n: int, weight: float, plan: Plan) -> FitResult:
+def _by_scale(result: FitResult, rows: PlaceRows, plan: Plan) -> FitResult:
     """Return the result with the most likely shift and scale; predictions know the scale, but not the shift."""
-    if not (n and plan.prior):
-        return by_shift(result, total_of(result, rows), n, weight, plan)
-    ends = Ends.of(build_terms(result.basis, rows.response), rows.theta, rows.shift)
-    fit = fit_shift_and_scale(result.link, ends, rows.weights, 1.0 / plan.prior, 1.0 / plan.scale_prior, plan.floor)
+    before = _shifted(result, rows)
+    if not (before.n_rows and plan.prior):
+        return by_shift(result, before, rows.weights, plan)
+    fit = fit_shift_and_scale(
+        result.link, before.ends, rows.weights, 1.0 / plan.prior, 1.0 / plan.scale_prior, plan.floor
+    )
     c, m = fit.scale, float(result.link.quantile(0.5))
     constant = level_of(result)[0]
     moved = replace(rows, theta=c * rows.theta + (1.0 - c) * m * constant, shift=c * rows.shift)
-    given = by_shift(result, total_of(result, moved), n, weight, plan).recalibration  # the shift, given the scale
+    given = by_shift(result, _shifted(result, moved), rows.weights, plan).recalibration  # the shift, given the scale
     assert given is not None  # noqa: S101
     shift_error, scale_error = fit.std_errors
     told = replace(
@@ -150,43 +157,32 @@ def _by_scale(result: FitResult, rows: PlaceRows, n: int, weight: float, plan: P
     return replace(shifted(wider, fit.shift), recalibration=told)
 
 
-def _by_baseline(
-    result: FitResult, rows: PlaceRows, n: int, weight: float, plan: Plan, options: Options, R: Array
-) -> FitResult:
+def _by_baseline(result: FitResult, rows: PlaceRows, plan: Plan, options: Options, R: Array) -> FitResult:
     """Return the result with the most likely baseline; predictions know its shape, but not its level."""
-    constant, level = level_of(result)
+    level = level_of(result)[1]
     precision = plan.strength * float(level @ R @ level)
-    theta, history, kkt, converged = result.baseline, list[dict[str, Any]](), 0.0, True
-    if n:
-        theta, found = fit_baseline(result, rows, R, plan.strength, plan.floor, options)
-        history, kkt, converged = found.history, found.kkt, found.converged
+    law: ShiftLaw = NormalShift(0.0, precision**-0.5)
+    plain = {"strength": plan.strength, "floor": plan.floor, "prior": 1.0 / precision, "prior_from": "strength"}
+    told = Recalibration("baseline", **_size(len(rows.response), rows.weights), **plain, shift=0.0, std_error=law.sd)
+    if not len(rows.response):
+        return replace(result, recalibration=replace(told, law=law))
+    theta, found = fit_baseline(result, rows, R, plan.strength, plan.floor, options)
     # how far the level has moved, in the metric of the fit; the prior pulls it back to where it was
     centre = float(level @ R @ (theta - result.baseline)) / float(level @ R @ level)
     own = theta if rows.mixture is None else rows.mixture.thetas(theta)
-    total = total_of(result, replace(rows, theta=own))
-    law, error = Law(precision**-0.5), precision**-0.5
-    if n:
-        fit = fit_shift(total, precision, centre)
-        law, error = law_around(total, fit, precision, centre), fit.std_error
-    told = Recalibration(
-        "baseline",
-        n,
-        weight,
-        1.0 / precision,
-        "strength",
-        -centre,
-        error,
-        strength=plan.strength,
-        floor=plan.floor,
-        score=kkt,
-        converged=converged,
-        history=history,
-        law=law,
+    moved = _shifted(result, replace(rows, theta=own))
+    fit = fit_shift(moved.together(rows.weights), precision, centre)
+    told = replace(
+        told,
+        shift=-centre,
+        std_error=fit.std_error,
+        score=found.kkt,
+        converged=found.converged,
+        history=found.history,
+        law=law_around(moved, rows.weights, fit, precision, centre),
     )
-    average = result.typical
-    if n:
-        average = theta if rows.mixture is None else rows.mixture.typical(theta)
+    average = theta if rows.mixture is None else rows.mixture.typical(theta)
     atom = result.atom
-    if atom and n:
+    if atom:
         atom = atom_at_zero(result.link, result.basis, average, float(np.mean(rows.shift)))
     return replace(result, baseline=theta, typical=average, atom=atom, recalibration=told)

@@ -6,12 +6,18 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from anchortm._typing import Array
 from anchortm._util.html import report
-from anchortm._util.plain_values import check, is_count, is_flag, is_number, is_parameter, is_plain, is_strength, is_text
-from anchortm.engine.recalibration.shift import Law
+from anchortm._util.plain_values import (
+    check,
+    is_count,
+    is_flag,
+    is_number,
+    is_parameter,
+    is_plain,
+    is_strength,
+    is_text,
+)
+from anchortm.engine.rows.shift_law import NormalShift, ShiftLaw, law_from_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +26,6 @@ __all__ = ["WAYS", "Recalibration"]
 
 WAYS = ("shift", "shift+scale", "baseline")
 MOST_NODES = 20_000
-LARGEST_ERROR = 1e-6  # of the sum of weights in a file
 FROM = {
     "places": "the differences between the places of the fit",
     "clusters": "the random intercepts of the fit",
@@ -59,8 +64,13 @@ class Recalibration:
         Whether the score is within its tolerance.
     history : list of dict
         One entry for each iteration; ``log`` is the same as a table.
-    law : Law
+    law : ShiftLaw
         The posterior distribution of the shift less ``shift``, over which predictions are averaged.
+    cluster : str
+        If the place is a new cluster of a model with random effects, the name of the clusters; predictions are then
+        those of this cluster.
+    chosen : str
+        After ``what="auto"``: why this was chosen.
     emulated : dict
         After ``what="auto"``: for each way, the mean negative log-likelihood of left-out places after as many rows.
 
@@ -97,7 +107,9 @@ class Recalibration:
     score: float = 0.0
     converged: bool = True
     history: list[dict[str, Any]] = field(default_factory=list)
-    law: Law = Law(0.0)
+    law: ShiftLaw = field(default_factory=NormalShift)
+    cluster: str = ""
+    chosen: str = ""
     emulated: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -133,9 +145,10 @@ class Recalibration:
             source = f"the fit counts for {self.strength:g} rows; slopes keep {self.floor:g} of theirs"
         certificate = ("converged" if self.converged else "NOT converged") + f", score {self.score:.1e}"
         facts = {"recalibrated": f"{self._found()}; {certificate}", "prior": source}
-        if self.emulated:
-            values = ", ".join(f"{what} {value:.4f}" for what, value in self.emulated.items())
-            facts["emulated"] = f"NLL of left-out places after as many rows: {values}"
+        if self.cluster:
+            facts["place"] = f"a new cluster of {self.cluster}, whose effect the rows tell"
+        if self.chosen:
+            facts["chosen"] = f"{self.what}: {self.chosen}"
         return facts
 
     # files
@@ -143,7 +156,7 @@ class Recalibration:
     def to_dict(self) -> dict[str, Any]:
         """Return the record for a file."""
         names = [name for name in self.__dataclass_fields__ if name != "law"]
-        return {name: getattr(self, name) for name in names} | {"law": self.law._asdict()}
+        return {name: getattr(self, name) for name in names} | {"law": self.law.record()}
 
     @classmethod
     def from_dict(cls, record: Any) -> Recalibration:
@@ -166,24 +179,12 @@ class Recalibration:
         history, emulated = record["history"], record["emulated"]
         rows = isinstance(history, list) and all(isinstance(row, dict) for row in history)
         check(rows and all(is_plain(value) for row in history for value in row.values()), "its history is invalid")
-        named = isinstance(emulated, dict) and all(is_text(k) and is_number(v) for k, v in emulated.items())
+        named = (
+            is_text(record["chosen"])
+            and isinstance(emulated, dict)
+            and all(is_text(k) and is_number(v) for k, v in emulated.items())
+        )
         check(named, "its emulation is invalid")
-        return cls(**(record | {"law": _law(record["law"])}))
-
-
-def _law(record: Any) -> Law:
-    """Return the checked distribution of the shift."""
-    check(isinstance(record, dict) and set(record) == set(Law._fields), "the distribution of the shift is invalid")
-    check(is_strength(record["sd"]), "the distribution of the shift is invalid")
-    if record["nodes"] is None and record["log_weights"] is None:
-        return Law(float(record["sd"]))
-    nodes, logs = (_numbers(record[name]) for name in ("nodes", "log_weights"))
-    same = nodes.shape == logs.shape and 0 < nodes.size <= MOST_NODES and bool((np.diff(nodes) > 0.0).all())
-    check(same, "the nodes of the shift do not match their weights")
-    check(abs(float(np.exp(logs).sum()) - 1.0) <= LARGEST_ERROR, "the weights of the shift do not add up to 1")
-    return Law(float(record["sd"]), nodes, logs)
-
-
-def _numbers(values: Any) -> Array:
-    check(isinstance(values, list) and all(map(is_parameter, values)), "the nodes of the shift are not numbers")
-    return np.array(values, dtype=np.float64)
+        law = record["law"]
+        check(isinstance(law, dict) and len(law.get("points", ())) <= MOST_NODES, "the law of the shift is invalid")
+        return cls(**(record | {"law": law_from_record(law)}))

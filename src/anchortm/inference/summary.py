@@ -317,6 +317,8 @@ def baseline_facts(result: FitResult) -> dict[str, str]:
     if result.corners is not None:
         facts |= result.corners.facts()
     facts |= _optimum(result) | _spread(result)
+    if result.recalibration is not None:
+        facts |= result.recalibration.facts()
     if result.l1 or result.l2:
         count = f"{np.count_nonzero(result.coef)} of {result.coef.size} coefficients are not zero"
         facts[NET] = f"l1 {result.l1:g}, l2 {result.l2:g}; {count}"

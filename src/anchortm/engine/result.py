@@ -199,6 +199,12 @@ class FitResult(LikelihoodFacts):
         return replace(self, baseline=baseline, coef=coef, scale=scale, random=random)
 
     @property
+    def effects_of_new_rows(self) -> RandomEffects | TwoEffects | None:
+        """Return the random effects that predictions are averaged over; None if rows are those of a known cluster."""
+        known = self.recalibration is not None and self.recalibration.cluster
+        return None if known else self.random
+
+    @property
     def spread(self) -> dict[str, float]:
         """Return the standard deviations of random effects, and their correlation, for columns of a table."""
         return {} if self.random is None else self.random.parameters_by_name

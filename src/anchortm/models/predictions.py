@@ -24,6 +24,7 @@ from anchortm.inputs.formula import Formula
 from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.models.attributes import FittedAttributes
 from anchortm.models.quantiles import Quantiles
+from anchortm.predict.averaged_link import averaged_link
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.marginal import AveragedDistribution
@@ -260,11 +261,12 @@ class Predictions(Quantiles, FittedAttributes):
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         result, rows = self.result_, self.new_rows_
         theta, moved = rows.parts(X, n_rows, offset)
-        shift, random, sign = result.sign * moved, result.random, result.sign
+        shift, random, sign = result.sign * moved, result.effects_of_new_rows, result.sign
         if conditional and flag(conditional, "conditional"):
             return self._averaged(theta, shift, *rows.effect_nodes(X, shift.size, True))
         if random is None:
-            return PredictedDistribution(result.link, result.basis, theta, shift, result.time, gain=sign)
+            link = result.link if result.recalibration is None else averaged_link(result.link, result.recalibration.law)
+            return PredictedDistribution(link, result.basis, theta, shift, result.time, gain=sign)
         Z = rows.effect_columns(X, n_rows or shift.size)
         size = result.link.widened_by_normal(random.deviations(Z))
         if size is not None:  # noise plus random effects has the distribution of the link, only wider

@@ -106,7 +106,7 @@ def moved_to_place(model: Any, X: Any, y: Any, asked: Asked, offset: Any, sample
     result = model.result_
     check_way(result, asked.what, offset)
     cluster = new_cluster(model, result, X)
-    prior, source = prior_of(model, result, asked.prior)
+    prior, source = (0.0, "strength") if asked.what == "baseline" else prior_of(model, result, asked.prior)
     place = read_place(model, X, y, offset, sample_weight)
     plan, choice = asked.plan(prior, source, cluster), Choice(asked.what)
     if asked.what == "auto":
@@ -207,11 +207,12 @@ def read_place(model: Any, X: Any, y: Any, offset: Any, sample_weight: Any) -> P
         return Place(ShiftedEnds(result.link, Ends(0, ())), none, None)
     weights = check_weights(Formula.new_column(X, sample_weight), n)
     kept = np.arange(n) if weights is None else np.flatnonzero(weights)
-    shifted = new.shifted(X, y, offset)
     rows = None
     if result.basis.kind not in ("constant", "step"):
         response, theta, shift = new.outcome_and_parts(X, y, offset)
         rows = PlaceRows(response, theta, shift, weights, new.take_apart(X, n)[1]).take(kept)
+    from anchortm.engine.rows.likelihood import build_terms
+    shifted = ShiftedEnds(result.link, Ends.of(build_terms(result.basis, response), theta, shift))
     check_possible(shifted, kept)
     return Place(shifted.part(kept), rows, None if weights is None else weights[kept])
 

@@ -15,9 +15,11 @@ from anchortm._util.frames import aligned, is_frame, native
 from anchortm.engine.objective.scale_effects import scale_columns, scale_residuals, scaled_baseline
 from anchortm.engine.preparation import one_column, row_offset
 from anchortm.engine.result import FitResult
+from anchortm.engine.rows.ends import Ends
 from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
 from anchortm.engine.rows.quadrature import MovedRows
+from anchortm.engine.rows.shifted_rows import ShiftedEnds
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
 from anchortm.inputs.baselines import Mixture, cluster_labels, coded, stratum_codes, stratum_labels
@@ -297,8 +299,10 @@ class NewRows:
         result = self.result
         response, theta, shift = self.outcome_and_parts(X, y, offset)
         terms = build_terms(result.basis, response)
-        if result.random is not None:
+        if result.effects_of_new_rows is not None:
             return self.marginal(X, MovedRows(result.link, terms, theta, shift))
+        if result.recalibration is not None and which == "shift":
+            return ShiftedEnds(result.link, Ends.of(terms, theta, shift)).averages(result.recalibration.law)
         loglik, r = loglik_and_residuals(result.link, terms, theta, shift)
         return loglik, r if which == "shift" else scale_residuals(result.link, terms, theta, shift)
 

@@ -128,8 +128,10 @@ class Recalibration:
     def _found(self) -> str:
         """Return what was found, in a few words."""
         rows = "1 row" if self.rows == 1 else f"{self.rows} rows"
-        scale = f", scale {self.scale:.3g} +- {self.scale_error:.2g}," if self.what == "shift+scale" else ""
-        lead = {"shift": "", "shift+scale": ""}.get(self.what, f"{self.what}, mean ")
+        if self.what == "trees":
+            return f"trees from {rows}"
+        scale = f" and scale {self.scale:.3g} +- {self.scale_error:.2g}" if self.what == "shift+scale" else ""
+        lead = "baseline, mean " if self.what == "baseline" else ""
         return f"{lead}shift {self.shift:.3g} +- {self.std_error:.2g}{scale} from {rows}"
 
     def _before(self) -> str:

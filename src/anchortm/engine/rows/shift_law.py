@@ -216,15 +216,18 @@ class NormalShift(ShiftLaw):
     ) -> tuple[Array, Array]:
         """Return nodes on both sides of the peaks, and the logarithms of their weights."""
         furthest = math.sqrt(2.0 * drop) * self.sd
-        count = 1 if furthest <= WIDE else math.ceil(furthest / WIDEST)
-        x, log_w = _panels(np.linspace(0.0, 1.0, count + 1) if concave else EDGES)
         top = self._logs(values, peak[:, None])[:, 0]
+        distances = {
+            way: self._fallen(values, peak, curvature, top, way, drop)
+            if concave
+            else furthest + np.maximum(way * (self.mean - peak), 0.0)
+            for way in (-1.0, 1.0)
+        }
+        widest = float(np.max([distance.max() for distance in distances.values()]))
+        count = 1 if widest <= WIDE else math.ceil(widest / WIDEST)
+        x, log_w = _panels(np.linspace(0.0, 1.0, count + 1) if concave else EDGES)
         points, logs = [], []
-        for way in (-1.0, 1.0):
-            if concave:
-                distance = self._fallen(values, peak, curvature, top, way, drop)
-            else:
-                distance = furthest + np.maximum(way * (self.mean - peak), 0.0)
+        for way, distance in distances.items():
             points.append(peak[:, None] + way * distance[:, None] * x)
             logs.append(np.log(distance)[:, None] + log_w)
         return np.hstack(points), np.hstack(logs)

@@ -1,0 +1,192 @@
+"""Recalibration by a few rows of a new place: reference values, invariances, known truth, bad input."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from paths import REFERENCE
+
+import anchortm as atm
+from anchortm.engine.rows.shift_law import NormalShift
+
+COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
+KNOWN = json.loads((REFERENCE / "robust" / "recalibration.json").read_text())
+STRENGTH = {"strength": 20.0, "floor": 0.0}
+
+
+def rows(name: str):
+    """Return the model, covariates and outcome of a reference problem, and the places as codes."""
+    support = tuple(KNOWN[name]["support"])
+    if name == "wine_ord":
+        wine = atm.datasets.load_wine()
+        frame = atm.Formula("rating ~ temp + contact | judge", wine)
+        return atm.OrdinalRegression(), frame.X, frame.y, wine.judge
+    if name == "cgd_cox":
+        data = atm.datasets.load_cgd()
+        X = pd.DataFrame(
+            {
+                "treated": data.treat != "placebo",
+                "male": data.sex == "male",
+                "age": data.age,
+                "autosomal": data.inherit != "X-linked",
+                "propylac": data.propylac,
+            }
+        ).astype(float)
+        time = np.log(data.tstop.to_numpy(float))
+        y = atm.Interval(time, np.where(data.status == 1, time, np.inf))
+        model = atm.AnchorTM(link="cloglog", basis="bernstein", order=4, support=support)
+        return model, (X - X.mean()) / X.std(), y, data.center
+    data = atm.datasets.load_boston_housing2()
+    X, price = data[COVARIATES], data.cmedv
+    model = {
+        "bh2_lm": atm.NormalLinear,
+        "bh2_cprobit": atm.ContinuousProbit,
+        "bh2_clogit": atm.ContinuousLogit,
+    }[name](**({"support": support} if support else {}))
+    y = atm.Surv(price, price != 50) if name == "bh2_clogit" else price.to_numpy()
+    return model, (X - X.mean()) / X.std(), y, data.town
+
+
+@pytest.fixture(scope="module", params=KNOWN)
+def case(request):
+    """Return the reference values, the model fitted without the target, its first five rows and the others."""
+    known = KNOWN[request.param]
+    model, X, y, places = rows(request.param)
+    target = np.unique(np.asarray(places, dtype=object), return_inverse=True)[1] == known["target"]
+    fitted = model.fit(X[~target], y[~target])
+    few, rest = np.flatnonzero(target)[: known["m"]], np.flatnonzero(target)[known["m"] :]
+    return known, fitted, (X.iloc[few], y[few]), (X.iloc[rest], y[rest])
+
+
+def plug_in(model):
+    """Return the model with the shift as known."""
+    known = copy_with(model, replace(model.recalibration_, law=NormalShift()))
+    return known
+
+
+def copy_with(model, recalibration):
+    return model.with_result(None, replace(model.result_, recalibration=recalibration))
+
+
+def test_the_source_is_that_of_the_reference(case):
+    known, model, _, rest = case
+    np.testing.assert_allclose(np.concatenate([model.baseline_, model.coef_]), known["source_w"], atol=1e-6)
+    assert model.nll(*rest).mean() == pytest.approx(known["none"], abs=1e-9)
+
+
+def test_a_shift(case):
+    known, model, few, rest = case
+    there = model.recalibrate(*few, what="shift", prior=known["tau2"])
+    found, a = there.recalibration_, known["a"]
+    assert found.shift == pytest.approx(a["delta"], abs=1e-6)
+    assert found.std_error == pytest.approx(a["information"] ** -0.5, abs=1e-6)
+    assert found.shift + found.law.mean == pytest.approx(a["posterior_mean"], abs=1e-6)
+    assert found.law.sd == pytest.approx(a["posterior_sd"], abs=1e-6)
+    assert there.nll(*rest).mean() == pytest.approx(a["nll_rest_predictive"], abs=1e-9)
+    assert plug_in(there).nll(*rest).mean() == pytest.approx(a["nll_rest"], abs=1e-9)
+    assert found.converged
+    assert found.score < 1e-9
+    if "closed_a" in known:
+        assert [found.shift, found.std_error**2] == pytest.approx(known["closed_a"], abs=1e-9)
+
+
+def test_a_shift_and_a_scale(case):
+    known, model, few, rest = case
+    there = model.recalibrate(*few, what="shift+scale", prior=known["tau2"], scale_prior=known["tauc2"])
+    found, b = there.recalibration_, known["b"]
+    assert [found.shift, found.scale] == pytest.approx([b["delta"], b["c"]], abs=1e-6)
+    assert plug_in(there).nll(*rest).mean() == pytest.approx(b["nll_rest"], abs=1e-9)
+    assert found.converged
+    if "closed_b" in known:
+        assert [found.shift, found.scale] == pytest.approx(known["closed_b"], abs=1e-9)
+
+
+def test_a_baseline(case):
+    known, model, few, rest = case
+    there = model.recalibrate(*few, what="baseline", strength=known["lam"], floor=0.0)
+    found, c = there.recalibration_, known["c"]
+    np.testing.assert_allclose(np.concatenate([there.baseline_, there.coef_]), c["w"], atol=1e-6)
+    assert plug_in(there).nll(*rest).mean() == pytest.approx(c["nll_rest"], abs=1e-9)
+    assert (found.strength, found.floor, found.prior_from) == (20.0, 0.0, "strength")
+    kept = model.recalibrate(*few, what="baseline")
+    steps = [np.diff(own.baseline_) for own in (model, kept)]
+    line = model.basis_.kind == "linear"
+    slopes = [own.baseline_[1:] for own in (model, kept)] if line else steps
+    assert (slopes[1] >= 0.2 * slopes[0] - 1e-9).all()
+
+
+@pytest.mark.parametrize("what", ["shift", "shift+scale", "baseline"])
+def test_invariances(case, what):
+    known, model, (X, y), rest = case
+    asked = {"what": what, "prior": known["tau2"]}
+    there = model.recalibrate(X, y, **asked)
+    # the order of rows does not count, and a weight of 2 is a row twice
+    back = model.recalibrate(X[::-1], y[::-1], **asked)
+    assert back.recalibration_.shift == pytest.approx(there.recalibration_.shift, abs=1e-7)
+    np.testing.assert_allclose(back.nll(*rest), there.nll(*rest), atol=1e-7)
+    k = np.array([0, 0, 1, 2, 2, 3, 4])
+    twice = model.recalibrate(X.iloc[k], y[k], **asked)
+    weighted = model.recalibrate(X, y, sample_weight=[2.0, 1.0, 2.0, 1.0, 1.0], **asked)
+    np.testing.assert_allclose(weighted.nll(*rest), twice.nll(*rest), atol=1e-7)
+    assert (weighted.recalibration_.rows, weighted.recalibration_.weight) == (5, 7.0)
+    without = model.recalibrate(X, y, sample_weight=[1.0, 1.0, 0.0, 1.0, 1.0], **asked)
+    kept = np.array([0, 1, 3, 4])
+    np.testing.assert_allclose(without.nll(*rest), model.recalibrate(X.iloc[kept], y[kept], **asked).nll(*rest))
+    if what == "shift":  # duplicated rows double the information, less that of the prior
+        many = model.recalibrate(X.iloc[[*range(5)] * 2], y[np.array([*range(5)] * 2)], what="shift", prior=1e8)
+        one = model.recalibrate(X, y, what="shift", prior=1e8)
+        assert many.recalibration_.std_error**-2 - 1e-8 == pytest.approx(2 * (one.recalibration_.std_error**-2 - 1e-8))
+
+
+@pytest.mark.parametrize("what", ["shift", "shift+scale"])
+def test_the_whole_range_from_no_rows_to_many(case, what):
+    known, model, (X, y), rest = case
+    none = model.recalibrate(X[:0], y[:0], what=what, prior=0.25)
+    law = none.recalibration_.law
+    assert (none.recalibration_.shift, law) == (0.0, NormalShift(0.0, 0.5))
+    still = model.recalibrate(X, y, what=what, prior=0.0)  # places do not differ
+    np.testing.assert_allclose(still.nll(*rest), model.nll(*rest), atol=1e-12)
+    little = model.recalibrate(X, y, what="shift", prior=1e-10)
+    np.testing.assert_allclose(little.nll(*rest), model.nll(*rest), atol=1e-6)
+    many = np.tile(np.arange(len(X)), 4000)
+    plenty = model.recalibrate(X.iloc[many], y[many], what=what, prior=0.25)
+    np.testing.assert_allclose(plenty.nll(*rest), plug_in(plenty).nll(*rest), atol=2e-3)
+
+
+def test_predictions_are_the_average_over_the_shift(case):
+    known, model, few, rest = case
+    there = model.recalibrate(*few, what="shift", prior=0.25)
+    found = there.recalibration_
+    nodes, weights = found.law.nodes(0.05)
+    X = rest[0].iloc[:4]
+    moved = [copy_with(model, None) for _ in nodes]
+    at = np.array([1.0, 2.0]) if model.basis_.kind == "ordinal" else np.quantile(model.outcome_range_, [0.2, 0.6])
+    at = np.array(model.classes_)[:2] if model.basis_.kind == "ordinal" else at
+    expected = 0.0
+    for own, node, weight in zip(moved, nodes, weights, strict=True):
+        shifted = own.predict_distribution(X)
+        sign = model.result_.sign
+        shifted = replace(shifted, shift=shifted.shift - sign * (found.shift + node))
+        expected = expected + weight * shifted.cdf(at)
+    distribution = there.predict_distribution(X)
+    np.testing.assert_allclose(distribution.cdf(at), expected, atol=1e-8)
+    if not distribution.discrete:
+        np.testing.assert_allclose(distribution.cdf(distribution.ppf([0.1, 0.5, 0.9])), [[0.1, 0.5, 0.9]] * 4)
+        np.testing.assert_allclose(there.predict(X), distribution.median())
+
+
+def test_files_and_pickles(case, tmp_path):
+    _, model, few, rest = case
+    for what in ("shift", "shift+scale", "baseline"):
+        there = model.recalibrate(*few, what=what, prior=0.25)
+        loaded = atm.load(atm.save(there, tmp_path / "there.json"))
+        for same in (loaded, pickle.loads(pickle.dumps(there))):
+            np.testing.assert_array_equal(same.nll(*rest), there.nll(*rest))
+            assert repr(same.recalibration_) == repr(there.recalibration_)
+            assert str(same.summary()) == str(there.summary())
+            pd.testing.assert_frame_equal(same.recalibration_.log, there.recalibration_.log)

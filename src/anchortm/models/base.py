@@ -119,6 +119,7 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
+        environments: Labels | None = None,
         sample_weight: Numbers | None = None,
         offset: Numbers | None = None,
     ) -> Problem:
@@ -138,10 +139,11 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         array([-0.74])
         """
         if isinstance(X, str):
-            return given(self, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()[1]
+            named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
+            return given(self, X, y, anchors, **named).prepared(environments is not None)[1]
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
-        return self._problem_type.of(self.specification(), X, y, anchors, sample_weight, offset)
+        return self._problem_type.of(self.specification(), X, y, anchors, sample_weight, offset, environments)
 
     def fit(
         self,
@@ -149,6 +151,7 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
+        environments: Labels | None = None,
         sample_weight: Numbers | None = None,
         offset: Numbers | None = None,
     ) -> Self:
@@ -165,6 +168,9 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         anchors : array, series, frame or list of columns, optional
             Where rows come from, such as their site. Integers, booleans, strings and categories are factors; floats
             are numeric columns. Needed unless xi is 0.
+        environments : array, optional
+            The places whose shifts ``place_sd_`` measures, a column of names. By default the anchors, if they are one
+            factor.
         sample_weight : array of non-negative numbers, optional
             A weight of 2 counts a row twice.
         offset : array, optional
@@ -195,9 +201,11 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         array([ 5.55, -0.75])
         """
         if isinstance(X, str):
-            return self._fit_formula(X, y, anchors, sample_weight=sample_weight, offset=offset)
-        problem = self.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
-        return self._keep(problem, remarked(problem, problem.fit()))
+            return self._fit_formula(X, y, anchors, environments=environments, sample_weight=sample_weight, offset=offset)
+        given: dict[str, Any] = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
+        problem = self.problem(X, y, anchors=anchors, **given)
+        result = remarked(problem, problem.fit())
+        return self._with_places(self._keep(problem, result))
 
     def _keep(self, problem: Problem | None, result: FitResult, **more: Any) -> Self:
         """Store a result in one assignment, so that an interrupted or failed fit leaves the model unchanged."""

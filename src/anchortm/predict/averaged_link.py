@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike
 
 from anchortm._typing import Array
 from anchortm.engine.rows.shift_law import Average, NormalShift, ShiftLaw
+from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedRows
 from anchortm.links import Link, OneEnd, TwoEnds, log1mexp
 from anchortm.predict.along_shift import along_shift
 
-__all__ = ["AveragedLink", "WidenedLink", "averaged_link"]
+__all__ = ["AveragedLink", "WidenedLink", "averaged_link", "row_averages"]
 
 STEPS, CLOSE = 200, 1e-13  # iterations of the search for quantiles, and when it ends
 NARROW = 1e-3  # intervals with a smaller share of the tail are integrated, others are differences
@@ -46,6 +47,29 @@ def averaged_link(link: Link, law: ShiftLaw) -> Link:
         if size is not None:
             return WidenedLink(link, law.mean, float(size[0]))
     return AveragedLink(link, law)
+
+
+def row_averages(rows: ShiftedRows, law: ShiftLaw) -> tuple[Array, Array | None]:
+    """Return the log of the average of exp(l) over the shift, row by row; and score residuals if they are at hand.
+
+    Rows of a transformation model without delayed entry have their likelihood under the averaged link, which many rows
+    interpolate.
+    """
+    if not isinstance(rows, ShiftedEnds) or not rows.concave:
+        return rows.averages(law)
+    link, logs = averaged_link(rows.link, law), np.zeros(rows.n_rows)
+    for part in rows.ends.parts:
+        with np.errstate(divide="ignore"):
+            match part.kind:
+                case "exact":
+                    logs[part.rows] = link.log_density(part.h) + np.log(part.other)
+                case "left":
+                    logs[part.rows] = link.log_cdf(part.h)
+                case "right":
+                    logs[part.rows] = link.log_sf(part.h)
+                case "interval":
+                    logs[part.rows] = link.log_mass(part.h - part.other, part.h, part.other)
+    return logs, None
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,17 +282,19 @@ class AveragedLink(Link):
                 mean(t.r_vv) + 2.0 * cov(t.r_v, q) + cov(t.r, t.l_vv) + third(q, q),
             )
 
-    def log_mass(self, v: ArrayLike, u: ArrayLike) -> Array:
+    def log_mass(self, v: ArrayLike, u: ArrayLike, width: ArrayLike | None = None) -> Array:
         """Return log(F_G(u) - F_G(v)): a difference, or an integral where that would lose digits."""
         v, u = np.broadcast_arrays(np.asarray(v, dtype=np.float64), np.asarray(u, dtype=np.float64))
         with np.errstate(all="ignore"):
             upper = v > self._middle
             large = np.where(upper, self.log_sf(v), self.log_cdf(u))
             gap = large - np.where(upper, self.log_sf(u), self.log_cdf(v))
-            out = np.where(u > v, large + log1mexp(np.maximum(gap, 0.0)), -np.inf)
-        narrow = (u > v) & ~(gap > NARROW)
+            possible = (u - v if width is None else np.broadcast_to(width, u.shape)) > 0.0
+            out = np.where(possible, large + log1mexp(np.maximum(gap, 0.0)), -np.inf)
+        narrow = possible & ~(gap > NARROW)
         if narrow.any():
-            out[narrow] = self.interval(v[narrow], u[narrow]).l
+            wide = None if width is None else np.broadcast_to(width, u.shape)[narrow]
+            out[narrow] = self.interval(v[narrow], u[narrow], wide).l
         return np.where(np.isnan(v) | np.isnan(u), np.nan, out)
 
     def quantile_from_log_cdf(self, log_p: ArrayLike) -> Array:

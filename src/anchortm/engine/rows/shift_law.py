@@ -28,6 +28,7 @@ ONE_PANEL, PANEL = 48, 32  # nodes on one side of a peak, if it has one panel, a
 WIDE, WIDEST = 12.0, 6.0  # widest single panel, and widest of several: links change within a few units of h
 DROP = 45.0  # integrands that have fallen by this much add nothing
 EDGES = np.concatenate([[0.0], 0.5 ** np.arange(8.0, -1.0, -1.0)])  # panels of integrands with several peaks
+BLOCK = 128  # nodes in one pass
 STEPS, CLOSE = 80, 0.02  # steps of the search for a peak, and when it ends, in widths of the peak
 POSTERIOR_DROP = 60.0  # nodes of a posterior reach further, for averages of its tails
 
@@ -161,7 +162,8 @@ class NormalShift(ShiftLaw):
     def _logs(self, values: Values, points: Array) -> Array:
         """Return the logarithms of the integrands, without that of the constant of the normal density."""
         prior = -0.5 * ((points - self.mean) / self.sd) ** 2
-        found = values(points)[0] + prior
+        parts = [values(points[:, k : k + BLOCK])[0] for k in range(0, points.shape[1], BLOCK)]
+        found = np.hstack(parts) + prior
         return np.where(np.isnan(found), -np.inf, found) - math.log(self.sd) - 0.5 * math.log(2.0 * math.pi)
 
     def _starts(self, values: Values, n: int, concave: bool) -> Array:

@@ -20,9 +20,9 @@ from anchortm.engine.rows.ends import End, Ends
 from anchortm.engine.rows.shift_law import ShiftLaw, Values
 from anchortm.links import Link, OneEnd, TwoEnds
 
-__all__ = ["ShiftedEnds", "ShiftedMeans", "ShiftedRows"]
+__all__ = ["ShiftedEnds", "ShiftedHazards", "ShiftedMeans", "ShiftedRows"]
 
-ROWS = 4000  # in one pass
+ROWS = 2000  # in one pass
 
 
 class ShiftedRows(ABC):
@@ -143,6 +143,53 @@ def _values(link: Link, part: End, h: Array) -> OneEnd | TwoEnds:
 
 
 @dataclass(frozen=True, eq=False)
+class ShiftedHazards(ShiftedRows):
+    """Rows under a baseline of steps: l = -event delta - expected exp(-delta), up to a constant.
+
+    ``expected`` is the cumulative hazard of a row between entry and exit, with a constant hazard between the times of
+    the steps, so that an event between two of them is possible. The constant, the log hazard at the time of an event,
+    is left out.
+    """
+
+    event: Array
+    expected: Array
+
+    @classmethod
+    def under(cls, curves: Sequence[Any], stratum: NDArray[np.intp], shift: Array, response: Any) -> ShiftedHazards:
+        """Return rows with these outcomes, by the cumulative hazards of the strata and the log hazard ratios."""
+        event = response.lower == response.upper
+        time, total = np.where(event, response.upper, response.lower), np.zeros(shift.size)
+        for code, curve in enumerate(curves):
+            own = stratum == code
+            places, values = np.append(0.0, curve.time), np.append(0.0, curve.total)
+            start = 0.0 if response.entry is None else np.interp(response.entry[own], places, values)
+            total[own] = np.interp(time[own], places, values) - start
+        with np.errstate(over="ignore"):
+            return cls(event.astype(np.float64), total * np.exp(shift))
+
+    @property
+    def n_rows(self) -> int:
+        return self.event.size
+
+    @property
+    def concave(self) -> bool:
+        return True
+
+    def __call__(self, delta: Array) -> tuple[Array, Array, Array]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            expected = np.where(self.expected[:, None] > 0.0, self.expected[:, None] * np.exp(-delta), 0.0)
+        return -self.event[:, None] * delta - expected, expected - self.event[:, None], expected
+
+    def part(self, rows: NDArray[np.intp]) -> ShiftedHazards:
+        return ShiftedHazards(self.event[rows], self.expected[rows])
+
+    @classmethod
+    def joined(cls, several: Sequence[ShiftedHazards]) -> ShiftedHazards:
+        """Return several sets of rows as one."""
+        return cls(*(np.concatenate([getattr(own, name) for own in several]) for name in ("event", "expected")))
+
+
+@dataclass(frozen=True, eq=False)
 class ShiftedMeans(ShiftedRows):
     """Rows of a generalised linear model, by their linear predictors and outcomes; each has its family."""
 
@@ -171,7 +218,8 @@ class ShiftedMeans(ShiftedRows):
                 own = slice(first, first + size)
                 at, y = eta[own].ravel(), np.repeat(self.outcome[own], delta.shape[1], axis=0)
                 t = family.score_terms(at, y)
-                values = (family.loglik(at, y), -t.r / family.dispersion, t.dr / family.dispersion)
+                l = t.l if family.discrete else family.loglik(at, y)  # noqa: E741
+                values = (l, -t.r / family.dispersion, t.dr / family.dispersion)
                 for total, value in zip(found, values, strict=True):
                     total[own] = np.reshape(value, (size, delta.shape[1]))
                 first += size
@@ -187,5 +235,7 @@ class ShiftedMeans(ShiftedRows):
         """Return several sets of rows as one."""
         families = tuple(family for own in several for family in own.families)
         sizes = tuple(size for own in several for size in own.sizes)
+        if len(set(families)) == 1:
+            families, sizes = families[:1], (sum(sizes),)
         eta, outcome = (np.concatenate([getattr(own, name) for own in several]) for name in ("eta", "outcome"))
         return cls(families, sizes, eta, outcome)

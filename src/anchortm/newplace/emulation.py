@@ -55,9 +55,9 @@ def choose(model: Any, plan: Plan, m: int, offset: Any) -> Choice:
     if not model.has_rows_:
         return Choice("shift", "the rows of the fit, on which others are tried, are not at hand")
     problem = model.problem_
-    groups = places_of_fit(problem)
-    if groups is None:
+    if not problem.data.in_memory or problem.data.places is None:
         return Choice("shift", "the fit has no places on which others are tried")
+    groups = problem.data.places.codes
     sizes = np.bincount(groups)
     sites = np.flatnonzero(sizes >= m + REST)
     if sites.size < FEWEST:
@@ -82,14 +82,6 @@ def _chosen(table: Array, ways: Sequence[str], m: int) -> Choice:
     rows = "1 row" if m == 1 else f"{m} rows"
     reason = f"mean NLL of {len(table)} left-out places after {rows} of each: {listed}"
     return Choice(ways[best] if clear else "shift", reason, dict(zip(ways, means.tolist(), strict=True)))
-
-
-def places_of_fit(problem: Problem) -> Codes | None:
-    """Return the place of each row of a fit, or None if it knows of none."""
-    anchors = problem.data.anchors
-    if not problem.data.in_memory or anchors is None or anchors.main is None:
-        return None
-    return np.unique(anchors.factors[anchors.main], return_inverse=True)[1].astype(np.intp)
 
 
 def emulated(

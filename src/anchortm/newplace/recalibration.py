@@ -101,16 +101,24 @@ class Place:
         return recalibrated(result, self.rows, plan, model.new_rows_.spec.quiet, R)
 
 
-def moved_to_place(model: Any, X: Any, y: Any, asked: Asked, offset: Any, sample_weight: Any) -> FitResult:
-    """Return the result of a fitted model, recalibrated by these rows; see ``recalibrate`` of models."""
+def moved_to_place(
+    model: Any, X: Any, y: Any, asked: Asked, offset: Any, sample_weight: Any, trees: Any = None
+) -> FitResult:
+    """Return the result of a fitted model, recalibrated by these rows; see ``recalibrate`` of models.
+
+    ``trees`` is the boosted model that ``model`` is the inner model of, if there is one.
+    """
     result = model.result_
     check_way(result, asked.what, offset)
     cluster = new_cluster(model, result, X)
-    prior, source = (0.0, "strength") if asked.what == "baseline" else prior_of(model, result, asked.prior)
+    prior, source = 0.0, "strength"
+    if asked.what != "baseline":
+        prior, source = prior_of(model if trees is None else trees, result, asked.prior)
     place = read_place(model, X, y, offset, sample_weight)
     plan, choice = asked.plan(prior, source, cluster), Choice(asked.what)
     if asked.what == "auto":
-        choice = choose(model, plan, place.n_rows, offset)
+        only = Choice("shift", "trees would have to be grown again without each place to try others")
+        choice = choose(model, plan, place.n_rows, offset) if trees is None else only
         plan = replace(plan, what=choice.what)
     moved = place.moved(model, result, plan)
     told = moved.recalibration
@@ -212,6 +220,7 @@ def read_place(model: Any, X: Any, y: Any, offset: Any, sample_weight: Any) -> P
         response, theta, shift = new.outcome_and_parts(X, y, offset)
         rows = PlaceRows(response, theta, shift, weights, new.take_apart(X, n)[1]).take(kept)
     from anchortm.engine.rows.likelihood import build_terms
+
     shifted = ShiftedEnds(result.link, Ends.of(build_terms(result.basis, response), theta, shift))
     check_possible(shifted, kept)
     return Place(shifted.part(kept), rows, None if weights is None else weights[kept])

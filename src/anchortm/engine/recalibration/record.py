@@ -144,7 +144,7 @@ class Recalibration:
         if self.strength is None:
             source = f"standard deviation {math.sqrt(self.prior):.4g} of shifts: {FROM[self.prior_from]}"
         else:
-            source = f"the fit counts for {self.strength:g} rows; slopes keep {self.floor:g} of theirs"
+            source = f"the fit counts for {self.strength:g} rows; slopes keep at least {self.floor:g} of theirs"
         certificate = ("converged" if self.converged else "NOT converged") + f", score {self.score:.1e}"
         facts = {"recalibrated": f"{self._found()}; {certificate}", "prior": source}
         if self.cluster:

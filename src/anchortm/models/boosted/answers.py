@@ -17,6 +17,7 @@ from anchortm._util.checks import check_weights
 from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import aligned, native
 from anchortm.bases import Basis
+from anchortm.engine.recalibration.record import Recalibration
 from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.inference.summary import Summary
@@ -27,7 +28,7 @@ from anchortm.inputs.response import Response
 from anchortm.links import Link
 from anchortm.models.attributes import Found, not_fitted
 from anchortm.models.base import TransformationModel
-from anchortm.models.boosted.describe import describe
+from anchortm.models.boosted.describe import describe, refit_record
 from anchortm.models.boosted.result import BoostedResult
 from anchortm.models.boosted.trees import Tree
 from anchortm.models.quantiles import Quantiles
@@ -120,6 +121,16 @@ class BoostedAnswers(Quantiles):
     covariate_ranges_ = OfBoosting[Array]("covariate_ranges")
     n_features_in_ = OfBoosting[int]("n_features_in")
     refit_ = OfBoosting[dict[str, Any]]("refit")
+
+    @property
+    def recalibration_(self) -> Recalibration:
+        """Return what ``recalibrate`` or ``refit`` found at a new place."""
+        boosted, inner = self._fitted(), self.model_.result_
+        if inner.recalibration is not None:
+            return inner.recalibration
+        if boosted.refit is None:
+            raise UnavailableError(f"this fit of {type(self).__name__} does not have recalibration_")
+        return refit_record(boosted.refit, inner)
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:

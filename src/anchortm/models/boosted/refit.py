@@ -23,7 +23,7 @@ from anchortm.inputs.response import Response
 from anchortm.models.boosted.booster import Stage
 from anchortm.models.boosted.shape import Shape
 
-__all__ = ["STRONGEST", "Base", "Rows", "Target"]
+__all__ = ["FLATTEST", "STRONGEST", "Base", "Rows", "Target"]
 
 Array = NDArray[np.float64]
 

@@ -190,3 +190,160 @@ def test_files_and_pickles(case, tmp_path):
             assert repr(same.recalibration_) == repr(there.recalibration_)
             assert str(same.summary()) == str(there.summary())
             pd.testing.assert_frame_equal(same.recalibration_.log, there.recalibration_.log)
+
+
+# known truth
+
+
+def hospitals(rng: np.random.Generator, sd: float, n_places: int = 16, n_rows: int = 40):
+    """Return covariate, outcome and place of rows whose places differ by normal shifts."""
+    place = np.repeat(np.arange(n_places), n_rows)
+    x = rng.normal(size=place.size)
+    y = 1.0 + 0.8 * x + sd * rng.normal(size=n_places)[place] + rng.normal(size=place.size)
+    return x[:, None], y, place
+
+
+@pytest.mark.parametrize("what", ["shift", "shift+scale", "baseline"])
+def test_rows_of_the_model_itself_hardly_shift_it(what):
+    rng = np.random.default_rng(11)
+    X, y, _ = hospitals(rng, 0.0)
+    for model in (atm.NormalLinear().fit(X, y), atm.ContinuousLogit(order=3).fit(X, y)):
+        inside, runs = 0, 200
+        for _ in range(runs):
+            few = rng.normal(size=(5, 1))
+            drawn = model.predict_distribution(few).rvs(1, rng)[:, 0]
+            found = model.recalibrate(few, drawn, what=what, prior=0.25).recalibration_
+            inside += abs(found.shift) <= 2.0 * found.std_error
+        assert inside >= 0.95 * runs - 2.0 * np.sqrt(0.95 * 0.05 * runs)
+        if what == "shift":
+            assert inside >= 0.95 * runs  # the prior makes intervals conservative
+
+
+def test_a_true_shift_is_found():
+    rng = np.random.default_rng(5)
+    X, y, _ = hospitals(rng, 0.0, 40)
+    model = atm.NormalLinear().fit(X, y)
+    new = rng.normal(size=(400, 1))
+    outcome = 1.0 + 0.8 * new[:, 0] + 0.7 + rng.normal(size=400)
+    there = model.recalibrate(new, outcome, what="shift", prior=1.0)
+    assert there.recalibration_.shift == pytest.approx(0.7, abs=3.0 * there.recalibration_.std_error)
+    assert there.recalibration_.std_error == pytest.approx(0.05, abs=0.005)
+    wide = model.recalibrate(new, 3.0 * (outcome - outcome.mean()), what="shift+scale", prior=1.0, scale_prior=1.0)
+    assert wide.recalibration_.scale < 0.5
+
+
+# bad input
+
+
+@pytest.fixture(scope="module")
+def towns():
+    data = atm.datasets.load_boston_housing2()
+    data["zoned"] = np.where(data.zn > 0, "yes", "no")
+    new = data.town == "Cambridge"
+    model = atm.ContinuousProbit.from_formula("cmedv ~ rm + lstat + zoned | town", data[~new])
+    return model, data[new].reset_index(drop=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"what": "scale"}, "what must be one of 'auto', 'shift', 'shift\\+scale', 'baseline', not 'scale'"),
+        ({"what": None}, "what must be one of"),
+        ({"prior": "sites"}, "prior must be 'places' or the variance of shifts between places, not 'sites'"),
+        ({"prior": -1.0}, "prior, the variance of shifts between places, must be at least 0, not -1.0"),
+        ({"prior": np.nan}, "at least 0"),
+        ({"prior": np.inf}, "at least 0"),
+        ({"prior": [0.5, 0.5]}, "prior"),
+        ({"prior": None}, "prior"),
+        ({"what": "baseline", "strength": 0.0}, "strength, how many rows the fit counts for, must be a positive number"),
+        ({"what": "baseline", "floor": 1.0}, "floor, the smallest share of a slope, must be at least 0 and below 1"),
+        ({"scale_prior": 0.0}, "scale_prior, the variance of the scale, must be a positive number"),
+        ({"sample_weight": [1.0, -1.0, 1.0]}, "weight"),
+        ({"sample_weight": [0.0, 0.0, 0.0]}, "weight"),
+        ({"sample_weight": [1.0, 1.0]}, "weight"),
+        ({"sample_weight": "nothing"}, "nothing"),
+    ],
+)
+def test_bad_arguments(towns, options, message):
+    model, new = towns
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.recalibrate(new[:3], **({"prior": 0.5} | options))
+
+
+def test_bad_rows(towns):
+    model, new = towns
+    with pytest.raises(ValueError, match="missing"):
+        model.recalibrate(new[:3].assign(rm=[np.nan, 6.0, 6.0]), prior=0.5)
+    with pytest.raises(ValueError, match="missing"):
+        model.recalibrate(new[:3].assign(cmedv=[np.nan, 6.0, 6.0]), prior=0.5)
+    with pytest.raises(ValueError, match="unknown|level"):
+        model.recalibrate(new[:3].assign(zoned=["no", "no", "perhaps"]), prior=0.5)
+    with pytest.raises(ValueError, match="lstat"):
+        model.recalibrate(new[:3].drop(columns="lstat"), prior=0.5)
+    with pytest.raises(ValueError, match="rows"):
+        model.recalibrate(new[:3], new.cmedv[:2], prior=0.5)
+    late = atm.ContinuousProbit.from_formula("cmedv ~ rm | town", new.assign(town=new.index % 3), log_first=True)
+    with pytest.raises(ValueError, match="above 0"):
+        late.recalibrate(new[:3].assign(cmedv=[0.0, 20.0, 20.0]), prior=0.5)
+    wine = atm.datasets.load_wine()
+    ratings = atm.OrdinalRegression.from_formula("rating ~ temp | judge", wine)
+    with pytest.raises(ValueError, match="9"):
+        ratings.recalibrate(wine[:2].assign(rating=[9, 1]), prior=0.5)
+    with pytest.raises(Exception, match="not fitted"):
+        atm.NormalLinear().recalibrate(new[["rm"]], new.cmedv)
+
+
+def test_one_row_and_rows_far_out(towns):
+    model, new = towns
+    one = model.recalibrate(new[:1], prior=0.5)
+    assert one.recalibration_.rows == 1
+    assert np.isfinite(one.nll(new)).all()
+    far = model.recalibrate(new[:3].assign(cmedv=[500.0, 700.0, 900.0]), what="shift", prior=0.5)
+    assert far.recalibration_.converged
+    assert far.recalibration_.shift > 5.0
+    for what in ("shift+scale", "baseline"):
+        assert np.isfinite(model.recalibrate(new[:1], what=what, prior=0.5).nll(new)).all()
+
+
+def test_all_rows_censored():
+    data = atm.datasets.load_cgd()
+    new = data.center == "NIH"
+    model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data[~new], order=3)
+    censored = data[new].assign(status=0)
+    for what in ("shift", "shift+scale", "baseline"):
+        there = model.recalibrate(censored, what=what, prior=0.25)
+        found = there.recalibration_
+        assert found.converged
+        assert found.shift > 0.0  # nothing has happened yet: times are longer
+        assert np.isfinite(there.nll(data[new])).all()
+
+
+def test_a_row_of_density_zero_is_named():
+    y = np.random.default_rng(2).normal(size=100)
+    model = atm.ContinuousProbit(order=4, support=(-1.0, 1.0)).fit(None, y)
+    level = model.baseline_.copy()
+    level[-1] = level[-2]  # no density beyond the support
+    flat = model.with_result(None, replace(model.result_, baseline=level))
+    with pytest.raises(ValueError, match="row 1 has the likelihood 0 under the model, whatever the shift"):
+        flat.recalibrate(None, np.array([0.5, 3.0]), what="shift", prior=0.5)
+
+
+def test_a_model_is_recalibrated_once(towns):
+    model, new = towns
+    there = model.recalibrate(new[:3], prior=0.5, what="shift")
+    with pytest.raises(ValueError, match="recalibrated already; recalibrate the model before, with all rows"):
+        there.recalibrate(new[:3], prior=0.5)
+    with pytest.raises(ValueError, match="recalibrated at a place"):
+        there.widened(2.0)
+    with pytest.raises(ValueError, match="confidence limits of a recalibrated model"):
+        there.confidence_band(new[:1], [20.0])
+    assert not hasattr(model, "recalibration_")
+
+
+def test_without_places_a_default_is_stated():
+    data = atm.datasets.load_boston_housing2()
+    model = atm.NormalLinear().fit(data[["rm", "lstat"]], data.cmedv)
+    with pytest.warns(atm.exceptions.AnchorTMWarning, match="standard deviation 0.316, whose square is a tenth"):
+        there = model.recalibrate(data[["rm", "lstat"]][:3], data.cmedv[:3], what="shift")
+    assert (there.recalibration_.prior, there.recalibration_.prior_from) == (pytest.approx(0.1), "default")
+    assert "the default" in there.summary().facts["prior"]

@@ -17,7 +17,7 @@ OPTIONS = {"log_first": "--log-first", "sample_weight": "--weights", "n_jobs": "
     name: f"--{name}"
     for name in (
         *("missing", "xi", "order", "support", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
-        *("quantiles", "cdf", "sf", "keep", "extrapolation"),
+        *("quantiles", "cdf", "sf", "keep", "extrapolation", "what", "prior", "strength", "floor"),
     )
 }
 NAMES = "|".join(OPTIONS)
@@ -71,6 +71,8 @@ RULES: list[tuple[str, Any]] = [
     (rf"\b(?:{'|'.join(CLASSES)})\b", lambda found: f"--model {CLASSES[found[0]]}"),
     (r"\bAnchorGLM\b", "this model"),
     # options
+    (r"shifts between places as prior\b", "shifts between places as --prior"),
+    (r"\bwhat='([\w+]+)'", r"--what \1"),
     (r'\bmissing="drop"(?:, an argument of the model)?', "--missing drop"),
     (r'pass on_bad_rows="mark"', "add --bad-rows mark"),
     (r'\bunknown="(\w+)"', r"--unknown \1"),

@@ -191,8 +191,8 @@ def prior_of(model: Any, result: FitResult, asked: Any) -> tuple[float, str]:
         found = default_prior(result)
         warn(
             f"how much places differ is not known ({error}): the prior of the shift has the standard deviation "
-            f"{math.sqrt(found):.3g}, whose square is a tenth of the variance of rows; pass prior=, the variance of "
-            "shifts between places",
+            f"{math.sqrt(found):.3g}, whose square is a tenth of the variance of rows; pass the variance of shifts "
+            "between places as prior",
             AnchorTMWarning,
         )
         return found, "default"

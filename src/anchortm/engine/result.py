@@ -112,7 +112,7 @@ class FitResult(LikelihoodFacts):
     jacobian: Array | None = None  # d(theta, beta)/dv
     widened: float = 1.0  # how much wider predictions were made after the fit
     warnings: list[str] = field(default_factory=list)
-    computed: dict[str, Any] = field(default_factory=dict)  # cache of slow results: the sandwich
+    computed: dict[str, Any] = field(default_factory=dict)  # slow results: sandwich, shifts between places
 
     @classmethod
     def of(

@@ -41,6 +41,7 @@ OUTSIDE = (
 DELEGATES: dict[tuple[str, str], str] = {
     ("models", "newplace.spread"): "calibrate_spread",
     ("models", "newplace.recalibration"): "recalibrate",
+    ("models", "newplace.place_variance"): "place_variance_",
 }
 
 MOST_LINES = 449

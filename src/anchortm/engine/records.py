@@ -25,6 +25,7 @@ from anchortm.bases import Basis, OrdinalBasis
 from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.objective.scale_effects import scale_columns
+from anchortm.engine.place_variance import PlaceVariance
 from anchortm.engine.recalibration.record import Recalibration
 from anchortm.engine.result import FitResult, ScaleEffects
 from anchortm.engine.rows.factor_hessian import Arrow
@@ -132,6 +133,7 @@ def record_of(result: FitResult) -> dict[str, Any]:
         "covariance": _covariance_record(result),
         "corners": None if result.corners is None else plain(asdict(result.corners)),
         "random": None if result.random is None else plain(result.random.record()),
+        "places": plain(places.record()) if (places := result.computed.get("places")) is not None else None,
     } | {field: plain(values) for field, values in (result.own_record() | _later(result)).items()}
 
 
@@ -207,7 +209,10 @@ def result_of(
     if record.get("recalibration") is not None:
         found["recalibration"] = Recalibration.from_dict(record["recalibration"])
     made = cls.from_own_record(record, spec, found)
-    return _with_covariance(made, record["covariance"])
+    made = _with_covariance(made, record["covariance"])
+    if record.get("places") is not None:  # early files do not have it
+        made.computed["places"] = PlaceVariance.from_record(record["places"])
+    return made
 
 
 def _columns(record: dict[str, Any], spec: Specification) -> dict[str, Any]:

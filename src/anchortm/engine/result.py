@@ -114,7 +114,7 @@ class FitResult(LikelihoodFacts):
     widened: float = 1.0  # how much wider predictions were made after the fit
     recalibration: Recalibration | None = None  # what rows of a new place changed after the fit
     warnings: list[str] = field(default_factory=list)
-    computed: dict[str, Any] = field(default_factory=dict)  # cache of slow results: the sandwich
+    computed: dict[str, Any] = field(default_factory=dict)  # slow results: sandwich, shifts between places
 
     @classmethod
     def of(
@@ -197,12 +197,6 @@ class FitResult(LikelihoodFacts):
         scale = None if self.scale is None else replace(self.scale, coef=rest[:size])
         random = None if self.random is None else replace(self.random, tau=rest[size:])
         return replace(self, baseline=baseline, coef=coef, scale=scale, random=random)
-
-    @property
-    def effects_of_new_rows(self) -> RandomEffects | TwoEffects | None:
-        """Return the random effects that predictions are averaged over; None if rows are those of a known cluster."""
-        known = self.recalibration is not None and self.recalibration.cluster
-        return None if known else self.random
 
     @property
     def spread(self) -> dict[str, float]:

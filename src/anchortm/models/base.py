@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from sklearn.base import clone
 
 from anchortm._typing import AnyTable, Columns, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._util.checks import flag
 from anchortm._util.estimators import BaseEstimator, CopiedWithRows
 from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm._util.progress import Task
@@ -79,6 +80,7 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
     penalty_factor: Any = None
     smooth: float = 0.01
     missing: How = "error"
+    place_variance: bool = False
 
     # subclasses define these
 
@@ -200,12 +202,14 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         >>> atm.NormalLinear(xi=10.0).fit("cmedv ~ rm + lstat | town", data).slope_.round(2)  # the same by a formula
         array([ 5.55, -0.75])
         """
+        beside: dict[str, Any] = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
         if isinstance(X, str):
-            return self._fit_formula(X, y, anchors, environments=environments, sample_weight=sample_weight, offset=offset)
-        given: dict[str, Any] = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
-        problem = self.problem(X, y, anchors=anchors, **given)
+            return self._fit_formula(X, y, anchors, **beside)
+        problem = self.problem(X, y, anchors=anchors, **beside)
         result = remarked(problem, problem.fit())
-        return self._with_places(self._keep(problem, result))
+        if flag(self.place_variance, "place_variance"):
+            self._measure_places(problem, result)
+        return self._keep(problem, result)
 
     def _keep(self, problem: Problem | None, result: FitResult, **more: Any) -> Self:
         """Store a result in one assignment, so that an interrupted or failed fit leaves the model unchanged."""
@@ -262,8 +266,12 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         stream.learn(spec)
         return model, self._problem_type.on(spec, stream)
 
-    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Self:
+    def _fit_source(
+        self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None
+    ) -> Self:
         """Return the model fitted to a table that is read in batches, with the roles that the formula names."""
+        if environments is not None or flag(self.place_variance, "place_variance"):
+            parts.refuse("batches", "places")
         with Task(type(self).__name__, shown=True if self.verbose else None):
             model, problem = self._batched(formula, data, sample_weight, offset)
             result = remarked(problem, problem.fit())
@@ -275,8 +283,12 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         """Return the object that turns new rows into linear predictors and outcomes of this model."""
         result, spec = self.result_, self._fitted_with
         assert spec is not None  # noqa: S101
-        transformers = self.__dict__.get("transformers_", ())
-        return self._rows_type(spec, result, self.__dict__.get("formula_"), transformers=transformers)
+        there = result.recalibration
+        more: dict[str, Any] = {"transformers": self.__dict__.get("transformers_", ())}
+        if there is not None:  # rows are those of a place whose shift, or of a cluster whose effect, is nearly known
+            result = replace(result, random=None) if there.cluster else result
+            more |= {"law": there.law} if there.law.sd else {}
+        return self._rows_type(spec, result, self.__dict__.get("formula_"), **more)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._problem is not None:

@@ -49,8 +49,8 @@ NO_PLACES = (
     "after '|' a formula names them"
 )
 GONE = (
-    "this model does not know how much places differ, and has not the rows of its fit to find out: a pickled or saved "
-    "model does not carry them. Fit it with place_variance=True, or ask for place_sd_ before you save it"
+    "this model does not know how much places differ, and pickled or saved models do not carry the rows to find out: "
+    "fit it with place_variance=True, or ask for place_sd_ before you save it"
 )
 
 
@@ -182,7 +182,7 @@ def _of_records(
         return NormalShift(0.0, sd).average(values, len(used), rows.concave).log
 
     def rowwise(sd: float) -> Array:
-        logs = row_averages(rows, NormalShift(0.0, sd))[0]
+        logs = row_averages(rows, NormalShift(0.0, sd))
         return np.asarray(np.bincount(place, logs if own is None else own * logs) / total)
 
     return PlaceVariance(*_likeliest(joint), *_likeliest(rowwise), len(used), not_used)

@@ -18,7 +18,7 @@ from anchortm.engine.recalibration.fits import Plan, by_shift, recalibrated, why
 from anchortm.engine.recalibration.record import WAYS, Recalibration
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.ends import Ends
-from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedRows
+from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedMeans, ShiftedRows
 from anchortm.exceptions import AnchorTMWarning, ConvergenceWarning, InputError
 from anchortm.families import Family
 from anchortm.inputs.clusters import INTERCEPT
@@ -206,24 +206,27 @@ def n_given(X: Any, y: Any) -> int:
 
 def read_place(model: Any, X: Any, y: Any, offset: Any, sample_weight: Any) -> Place:
     """Return the rows of the new place, checked, without those of weight zero."""
-    new, result = model.new_rows_, model.result_
-    aligned(X=X, y=y, sample_weight=Formula.new_column(X, sample_weight), offset=Formula.new_column(X, offset))
+    result = model.result_
+    new = replace(model.new_rows_, result=replace(result, random=None))  # the effect of their cluster is the shift
+    sample_weight = Formula.new_column(X, sample_weight)
+    aligned(X=X, y=y, sample_weight=sample_weight)
     n = n_given(X, y)
     if n == 0:
         nothing = np.zeros(0)
         none = PlaceRows(Response(nothing, nothing), result.baseline, nothing)
         return Place(ShiftedEnds(result.link, Ends(0, ())), none, None)
-    weights = check_weights(Formula.new_column(X, sample_weight), n)
+    weights = check_weights(sample_weight, n)
     kept = np.arange(n) if weights is None else np.flatnonzero(weights)
-    rows = None
+    shifted, rows = new.shifted(X, y, offset), None
+    check_possible(shifted, kept)
+    own = None if weights is None else weights[kept]
     if result.basis.kind not in ("constant", "step"):
         response, theta, shift = new.outcome_and_parts(X, y, offset)
         rows = PlaceRows(response, theta, shift, weights, new.take_apart(X, n)[1]).take(kept)
-    from anchortm.engine.rows.likelihood import build_terms
-
-    shifted = ShiftedEnds(result.link, Ends.of(build_terms(result.basis, response), theta, shift))
-    check_possible(shifted, kept)
-    return Place(shifted.part(kept), rows, None if weights is None else weights[kept])
+    elif result.quasi:  # rows say less than their family lets them
+        shifted = ShiftedMeans.of(replace(result.link, dispersion=1.0), *new.eta_and_outcome(X, y, offset))
+        own = (np.ones(kept.size) if own is None else own) / result.link.dispersion
+    return Place(shifted.part(kept), rows, own)
 
 
 def check_possible(rows: ShiftedRows, kept: NDArray[np.intp]) -> None:

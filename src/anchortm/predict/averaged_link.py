@@ -49,14 +49,14 @@ def averaged_link(link: Link, law: ShiftLaw) -> Link:
     return AveragedLink(link, law)
 
 
-def row_averages(rows: ShiftedRows, law: ShiftLaw) -> tuple[Array, Array | None]:
-    """Return the log of the average of exp(l) over the shift, row by row; and score residuals if they are at hand.
+def row_averages(rows: ShiftedRows, law: ShiftLaw) -> Array:
+    """Return the log of the average of exp(l) over the shift, row by row.
 
     Rows of a transformation model without delayed entry have their likelihood under the averaged link, which many rows
     interpolate.
     """
     if not isinstance(rows, ShiftedEnds) or not rows.concave:
-        return rows.averages(law)
+        return rows.averages(law)[0]
     link, logs = averaged_link(rows.link, law), np.zeros(rows.n_rows)
     for part in rows.ends.parts:
         with np.errstate(divide="ignore"):
@@ -69,7 +69,7 @@ def row_averages(rows: ShiftedRows, law: ShiftLaw) -> tuple[Array, Array | None]
                     logs[part.rows] = link.log_sf(part.h)
                 case "interval":
                     logs[part.rows] = link.log_mass(part.h - part.other, part.h, part.other)
-    return logs, None
+    return logs
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 
 from anchortm._typing import Array
 from anchortm.engine.rows.shift_law import NodeShift, NormalShift, ShiftLaw, Values
-from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedRows
+from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedMeans, ShiftedRows
 
 __all__ = ["LONGEST", "TOLERANCE", "ShiftFit", "fit_shift", "law_around"]
 
@@ -102,6 +102,8 @@ def law_around(rows: ShiftedRows, weights: Array | None, fit: ShiftFit, precisio
 
 def _quadratic(rows: ShiftedRows) -> bool:
     """Return whether the log-likelihood is a quadratic function of the shift."""
+    if isinstance(rows, ShiftedMeans):
+        return all(family.affine for family in rows.families)
     if not isinstance(rows, ShiftedEnds):
         return False
     return rows.link.quadratic and all((part.kind, part.sign) == ("exact", 1) for part in rows.ends.parts)

@@ -24,10 +24,14 @@ __all__ = ["Average", "NodeShift", "NormalShift", "ShiftLaw", "law_from_record"]
 #: log-likelihood, its derivative in delta and minus the second one, at shifts of shape (integrals, nodes)
 Values = Callable[[Array], tuple[Array, Array, Array]]
 
-ONE_PANEL, PANEL = 48, 32  # nodes on one side of a peak, if it has one panel, and of each of several panels
 WIDE, WIDEST = 12.0, 6.0  # widest single panel, and widest of several: links change within a few units of h
 DROP = 45.0  # integrands that have fallen by this much add nothing
 EDGES = np.concatenate([[0.0], 0.5 ** np.arange(8.0, -1.0, -1.0)])  # panels of integrands with several peaks
+#: nodes and weights on (0, 1): of one panel on each side of a peak (True), and of each of several
+GAUSS = {
+    alone: (0.5 * (1.0 + x), 0.5 * w)
+    for alone, (x, w) in ((own, np.polynomial.legendre.leggauss(48 if own else 32)) for own in (True, False))
+}
 BLOCK = 128  # nodes in one pass
 STEPS, CLOSE = 80, 0.02  # steps of the search for a peak, and when it ends, in widths of the peak
 POSTERIOR_DROP = 60.0  # nodes of a posterior reach further, for averages of its tails
@@ -75,7 +79,7 @@ class ShiftLaw(ABC):
         """Return log E[exp(k delta)]."""
 
     @abstractmethod
-    def average(self, values: Values, n: int, concave: bool = True) -> Average:
+    def average(self, values: Values, n: int, concave: bool = True, steep: Array | None = None) -> Average:
         """Return n averages of exp(l), where ``values`` gives l at shifts.
 
         Parameters
@@ -85,6 +89,8 @@ class ShiftLaw(ABC):
         n : int
         concave : bool
             Whether every l is a concave function of the shift. The likelihood of delayed entries need not be.
+        steep : array of shape (n, b), optional
+            Shifts between which exp(l) is steep, as the distribution function of large counts is.
         """
 
     @abstractmethod
@@ -126,16 +132,16 @@ class NormalShift(ShiftLaw):
     def log_moment(self, k: float) -> float:
         return k * self.mean + 0.5 * (k * self.sd) ** 2
 
-    def average(self, values: Values, n: int, concave: bool = True) -> Average:
-        return self._average(values, n, concave, DROP)
+    def average(self, values: Values, n: int, concave: bool = True, steep: Array | None = None) -> Average:
+        return self._average(values, n, concave, DROP, steep)
 
-    def _average(self, values: Values, n: int, concave: bool, drop: float) -> Average:
+    def _average(self, values: Values, n: int, concave: bool, drop: float, steep: Array | None = None) -> Average:
         if self.sd == 0.0 or n == 0:
             points = np.full((n, 1), self.mean)
             return Average(values(points)[0][:, 0], points, np.zeros((n, 1)))
         with np.errstate(all="ignore"):
             peak, curvature = self._peaks(values, self._starts(values, n, concave))
-            points, log_widths = self._rule(values, peak, curvature, concave, drop)
+            points, log_widths = self._rule(values, peak, curvature, concave, drop, steep)
             logs = self._logs(values, points) + log_widths
             total = special.logsumexp(logs, axis=1)
             shares = logs - np.where(np.isfinite(total), total, 0.0)[:, None]
@@ -214,25 +220,28 @@ class NormalShift(ShiftLaw):
         return peak, curvature
 
     def _rule(
-        self, values: Values, peak: Array, curvature: Array, concave: bool, drop: float
+        self, values: Values, peak: Array, curvature: Array, concave: bool, drop: float, steep: Array | None
     ) -> tuple[Array, Array]:
         """Return nodes on both sides of the peaks, and the logarithms of their weights."""
         furthest = math.sqrt(2.0 * drop) * self.sd
         top = self._logs(values, peak[:, None])[:, 0]
-        distances = {
-            way: self._fallen(values, peak, curvature, top, way, drop)
+        distances = [
+            self._fallen(values, peak, curvature, top, way, drop)
             if concave
             else furthest + np.maximum(way * (self.mean - peak), 0.0)
             for way in (-1.0, 1.0)
-        }
-        widest = float(np.max([distance.max() for distance in distances.values()]))
+        ]
+        widest = float(np.max(distances))
         count = 1 if widest <= WIDE else math.ceil(widest / WIDEST)
-        x, log_w = _panels(np.linspace(0.0, 1.0, count + 1) if concave else EDGES)
-        points, logs = [], []
-        for way, distance in distances.items():
-            points.append(peak[:, None] + way * distance[:, None] * x)
-            logs.append(np.log(distance)[:, None] + log_w)
-        return np.hstack(points), np.hstack(logs)
+        places = np.linspace(0.0, 1.0, count + 1) if concave else EDGES
+        sides = [peak[:, None] + way * far[:, None] * places for way, far in zip((-1.0, 1.0), distances, strict=True)]
+        edges = np.hstack([sides[0][:, :0:-1], sides[1]])
+        if steep is not None:
+            edges = np.sort(np.hstack([edges, np.clip(steep, edges[:, :1], edges[:, -1:])]), axis=1)
+        x, w = GAUSS[edges.shape[1] == 3]
+        widths = np.diff(edges, axis=1)[:, :, None]
+        points = edges[:, :-1, None] + widths * x
+        return points.reshape(peak.size, -1), (np.log(widths) + np.log(w)).reshape(peak.size, -1)
 
     def _fallen(self, values: Values, peak: Array, curvature: Array, top: Array, way: float, drop: float) -> Array:
         """Return how far from its peak a concave integrand has fallen by ``drop``, or a little more.
@@ -250,13 +259,6 @@ class NormalShift(ShiftLaw):
                 break
         fall = top - self._logs(values, (peak + way * distance)[:, None])[:, 0]
         return np.where(fall < drop - 5.0, furthest, distance)
-
-
-def _panels(edges: Array) -> tuple[Array, Array]:
-    """Return the nodes of panels between these edges, and the logarithms of their weights (Gauss and Legendre)."""
-    x, w = np.polynomial.legendre.leggauss(ONE_PANEL if edges.size == 2 else PANEL)
-    width = np.diff(edges)[:, None]
-    return (edges[:-1, None] + width * 0.5 * (1.0 + x)).ravel(), (np.log(0.5 * width) + np.log(w)).ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +294,7 @@ class NodeShift(ShiftLaw):
     def log_moment(self, k: float) -> float:
         return float(special.logsumexp(self.log_weights + k * self.points))
 
-    def average(self, values: Values, n: int, concave: bool = True) -> Average:
+    def average(self, values: Values, n: int, concave: bool = True, steep: Array | None = None) -> Average:
         points = np.broadcast_to(self.points, (n, self.points.size))
         with np.errstate(all="ignore"):
             found = values(points)[0] + self.log_weights

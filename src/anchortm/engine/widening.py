@@ -59,7 +59,7 @@ def widened(result: FitResult, factor: float) -> FitResult:
     if reason is not None:
         raise InputError(f"the spread of this model cannot change: {reason}")
     c, m = 1.0 / check_factor(factor), _median(result)
-    constant, level = level_of(result)
+    level = level_of(result)[1]
     moved = result.at(np.concatenate([c * result.baseline + (1.0 - c) * m * level, c * result.coef, _kept(result)]))
     atom = result.atom
     if atom:
@@ -69,7 +69,7 @@ def widened(result: FitResult, factor: float) -> FitResult:
     return replace(
         moved,
         widened=result.widened * check_factor(factor),
-        typical=c * result.typical + (1.0 - c) * m * constant,
+        typical=c * result.typical + (1.0 - c) * m * _typical_level(result),
         atom=atom,
         **_certainty(result, scales),
     )
@@ -81,6 +81,12 @@ def level_of(result: FitResult) -> tuple[Array, Array]:
     blocks = 1 if result.corners is None else result.corners.n_blocks
     levels = 1 if result.corners is None else result.corners.n_baselines
     return constant, np.concatenate([np.tile(constant, levels), np.zeros((blocks - levels) * constant.size)])
+
+
+def _typical_level(result: FitResult) -> Array:
+    """Return the same for ``typical``, which is one baseline, or after loading a file all of them."""
+    constant, level = level_of(result)
+    return constant if result.typical.size == constant.size else level
 
 
 def shifted(result: FitResult, shift: float) -> FitResult:
@@ -95,13 +101,11 @@ def shifted(result: FitResult, shift: float) -> FitResult:
         steps = result.hazard  # type: ignore[attr-defined]
         factor = math.exp(-shift)
         return replace(result, hazard=steps._replace(jump=factor * steps.jump, tied=factor * steps.tied))  # type: ignore[call-arg]
-    constant, level = level_of(result)
     atom = result.atom
     if atom:
         atom = float(np.exp(result.link.log_cdf(result.link.quantile(atom) - shift)))
-    return replace(
-        result, baseline=result.baseline - shift * level, typical=result.typical - shift * constant, atom=atom
-    )
+    baseline = result.baseline - shift * level_of(result)[1]
+    return replace(result, baseline=baseline, typical=result.typical - shift * _typical_level(result), atom=atom)
 
 
 def _certainty(result: FitResult, scales: Array) -> dict[str, Any]:

@@ -72,17 +72,20 @@ class Place:
 
     Attributes
     ----------
-    shifted : ShiftedRows or None
-        Their likelihoods as functions of one shift; None if there are no rows.
+    shifted : ShiftedRows
+        Their likelihoods as functions of one shift.
     rows : PlaceRows or None
         The rows of a transformation model.
     weights : array or None
         Weights of the rows.
+    total : float
+        Sum of the weights that were given.
     """
 
     shifted: ShiftedRows
     rows: PlaceRows | None
     weights: Array | None
+    total: float
 
     @property
     def n_rows(self) -> int:
@@ -123,7 +126,9 @@ def moved_to_place(
     moved = place.moved(model, result, plan)
     told = moved.recalibration
     assert told is not None  # noqa: S101
-    moved = replace(moved, recalibration=replace(told, chosen=choice.reason, emulated=choice.emulated))
+    moved = replace(
+        moved, recalibration=replace(told, weight=place.total, chosen=choice.reason, emulated=choice.emulated)
+    )
     if not told.converged:
         text = f"the recalibration did not converge: score {told.score:.1e}; look at recalibration_.log"
         warn(text, ConvergenceWarning)
@@ -214,19 +219,20 @@ def read_place(model: Any, X: Any, y: Any, offset: Any, sample_weight: Any) -> P
     if n == 0:
         nothing = np.zeros(0)
         none = PlaceRows(Response(nothing, nothing), result.baseline, nothing)
-        return Place(ShiftedEnds(result.link, Ends(0, ())), none, None)
+        return Place(ShiftedEnds(result.link, Ends(0, ())), none, None, 0.0)
     weights = check_weights(sample_weight, n)
     kept = np.arange(n) if weights is None else np.flatnonzero(weights)
     shifted, rows = new.shifted(X, y, offset), None
     check_possible(shifted, kept)
     own = None if weights is None else weights[kept]
+    total = float(n) if own is None else float(own.sum())
     if result.basis.kind not in ("constant", "step"):
         response, theta, shift = new.outcome_and_parts(X, y, offset)
         rows = PlaceRows(response, theta, shift, weights, new.take_apart(X, n)[1]).take(kept)
     elif result.quasi:  # rows say less than their family lets them
         shifted = ShiftedMeans.of(replace(result.link, dispersion=1.0), *new.eta_and_outcome(X, y, offset))
         own = (np.ones(kept.size) if own is None else own) / result.link.dispersion
-    return Place(shifted.part(kept), rows, own)
+    return Place(shifted.part(kept), rows, own, total)
 
 
 def check_possible(rows: ShiftedRows, kept: NDArray[np.intp]) -> None:

@@ -27,6 +27,14 @@ MEMORY = "name one file, without --batches"
 RULES: list[tuple[str, Any]] = [
     # arguments that have no option
     (r"pass fit\(\.\.\., anchors=\.\.\.\), name them after '\|' in a formula", "name them after '|' in --formula"),
+    (r"fit it with place_variance=True, or ask for place_sd_ before you save it", "fit it with --place-variance"),
+    (
+        r"pass environments= to fit, one name for each row, or anchors that are one factor; after '\|' a formula names "
+        "them",
+        "name one anchor, a factor, after '|' in --formula, or give --environments",
+    ),
+    (r"give more places, or environments= that divide the rows further", "give --environments with more places"),
+    (r'place="(\w+)"', r"--place \1"),
     (r"pass them after y, or name them after '\|' in a formula", "name them after '|' in --formula"),
     (r"pass an ordered categorical, or write (ordered\(.*?\)) in a formula", r"write \1 in --formula"),
     (

@@ -68,7 +68,7 @@ class PlaceVariance:
         """Return the lines of a summary."""
         found = {
             "places": f"sd of shifts between {self.n_places} places {self.sd:.4g} (std. error {self.sd_error:.2g}); "
-            f'row-wise, for place="new", {self.rowwise:.4g} ({self.rowwise_error:.2g})'
+            f"for predictions of a new place {self.rowwise:.4g} ({self.rowwise_error:.2g}), row-wise"
         }
         if not self.not_used:
             return found
@@ -94,4 +94,5 @@ class PlaceVariance:
         check(is_count(n) and n >= FEWEST_PLACES, "the number of places is invalid")
         good = isinstance(names, dict) and all(is_text(name) and is_text(why) for name, why in names.items())
         check(good, "the names of places that were not used are invalid")
-        return cls(*(float(record[name]) for name in NUMBERS), n, names)
+        numbers = {name: float(record[name]) for name in NUMBERS}
+        return cls(**numbers, n_places=n, not_used=names)

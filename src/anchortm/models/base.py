@@ -266,9 +266,7 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         stream.learn(spec)
         return model, self._problem_type.on(spec, stream)
 
-    def _fit_source(
-        self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None
-    ) -> Self:
+    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None) -> Self:
         """Return the model fitted to a table that is read in batches, with the roles that the formula names."""
         if environments is not None or flag(self.place_variance, "place_variance"):
             parts.refuse("batches", "places")

@@ -25,9 +25,9 @@ from anchortm.links import Link, get_link
 from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
-from anchortm.models.new_places import check_place
 from anchortm.models.roles import Regressor
 from anchortm.predict.names import named
+from anchortm.predict.new_rows import check_place
 from anchortm.predict.partial_rows import PartialRows
 from anchortm.predict.survival_steps import StepBasis
 

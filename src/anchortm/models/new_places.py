@@ -10,19 +10,10 @@ from anchortm.engine.place_variance import PlaceVariance
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.shift_law import NormalShift
-from anchortm.exceptions import InputError
 from anchortm.models.attributes import FittedAttributes
-from anchortm.predict.new_rows import NewRows
+from anchortm.predict.new_rows import NewRows, check_place
 
-
-__all__ = ["AtPlaces", "NewPlaces", "check_place"]
-
-
-def check_place(place: Any) -> bool:
-    """Return whether rows are those of a new place; refuse other words than "average" and "new"."""
-    if not (isinstance(place, str) and place in ("average", "new")):
-        raise InputError(f'place must be "average" or "new", not {place!r}')
-    return place == "new"
+__all__ = ["AtPlaces", "NewPlaces"]
 
 
 class AtPlaces:

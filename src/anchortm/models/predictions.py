@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from anchortm._typing import Covariates, Numbers, Place
 from anchortm._util.checks import flag
 from anchortm.engine.objective.scale_effects import scale_columns
-from anchortm.exceptions import InputError
 from anchortm.inference.bands import ConfidenceBand, Of, band_of_averages, confidence_band
 from anchortm.inference.bootstrap import Bootstrap, at_row, resolve
 from anchortm.inputs import parts

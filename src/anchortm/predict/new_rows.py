@@ -37,11 +37,18 @@ from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
 from anchortm.predict.averaged_link import averaged_link, row_averages
 from anchortm.predict.reading import ReadRows, entries, entries_of, judged_design, row_count
 
-__all__ = ["NO_OUTCOME", "NewRows"]
+__all__ = ["NO_OUTCOME", "NewRows", "check_place"]
 
 NO_OUTCOME = "y is None: pass the outcome of the rows, or fit by a formula and pass the table alone"
 
 Array = NDArray[np.float64]
+
+
+def check_place(place: Any) -> bool:
+    """Return whether rows are those of a new place; refuse other words than "average" and "new"."""
+    if not (isinstance(place, str) and place in ("average", "new")):
+        raise InputError(f'place must be "average" or "new", not {place!r}')
+    return place == "new"
 
 
 @dataclass(frozen=True, eq=False)

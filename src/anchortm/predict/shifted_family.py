@@ -190,7 +190,11 @@ class ShiftedLaw:
         return self._quantile(np.atleast_2d(q), self.sf, lambda p, goal: p <= goal, 0.0)
 
     def _quantile(
-        self, q: Array, tail: Callable[[Array], Array], enough: Callable[[Array, Array], NDArray[np.bool_]], whole: float
+        self,
+        q: Array,
+        tail: Callable[[Array], Array],
+        enough: Callable[[Array, Array], NDArray[np.bool_]],
+        whole: float,
     ) -> Array:
         """Return the smallest y that is ``enough``; ``whole`` is the probability that no y reaches before infinity.
 
@@ -209,7 +213,9 @@ class ShiftedLaw:
             if not (short | down).any():
                 break
             step *= 2.0
-            high = np.where(short, high + np.ceil(step * np.maximum(spread, 1.0)) if discrete else high + step * spread, high)
+            high = np.where(
+                short, high + np.ceil(step * np.maximum(spread, 1.0)) if discrete else high + step * spread, high
+            )
             below = low - (np.ceil(step * np.maximum(spread, 1.0)) if discrete else step * spread)
             low = np.where(down, np.maximum(below, lowest), low)
         for _ in range(STEPS):
@@ -229,9 +235,7 @@ class _Differences:
     Derivatives only show where an integrand is largest; they are computed for single shifts.
     """
 
-    def __init__(
-        self, family: Family, log: Callable[[Any, Array], Array], eta: Array, trials: Array, y: Array
-    ) -> None:
+    def __init__(self, family: Family, log: Callable[[Any, Array], Array], eta: Array, trials: Array, y: Array) -> None:
         self.family, self.log, self.eta, self.trials, self.y = family, log, eta, trials, y
 
     def _at(self, delta: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anchortm.cli.known_rows import add_bad_rows, known_rows
-from anchortm.cli.options import add_json, add_output, add_plot, add_table
+from anchortm.cli.options import add_json, add_output, add_place, add_plot, add_table
 
 __all__ = ["EXAMPLES", "add", "run"]
 
@@ -26,6 +26,7 @@ def add(command: Any) -> None:
     add_bad_rows(command, group)
     command.add_argument("-b", "--by", metavar="COLUMN", help="column of the sites to score one by one")
     command.add_argument("--level", type=float, default=0.9, help="probability of the intervals (default 0.9)")
+    add_place(command)
     add_output(command)
     add_plot(command, "the calibration by site")
     add_json(command)
@@ -45,11 +46,12 @@ def run(options: Any) -> None:
     sites = None if options.by is None else data[options.by]  # without --by all rows
     if sites is not None:
         groups_of(sites, "--by")
-    found = score_table(model, *rows_scored(model, data), sites, level=options.level)
+    found = score_table(model, *rows_scored(model, data), sites, level=options.level, place=options.place)
 
     def text() -> str:
         table = found.frame().dropna(axis=1, how="all")
-        head = f"Scores of {options.model} on {len(data)} rows"
+        new = " as rows of new places" if options.place == "new" else ""
+        head = f"Scores of {options.model} on {len(data)} rows{new}"
         legend = [
             paragraph(f"{name}: {text.format(level=100 * options.level)}", hanging="  ")
             for name, text in MEANINGS.items()

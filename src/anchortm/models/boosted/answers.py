@@ -33,13 +33,13 @@ from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.describe import describe, refit_record
 from anchortm.models.boosted.result import BoostedResult
 from anchortm.models.boosted.trees import Tree
-from anchortm.models.new_places import AtPlaces, check_place
+from anchortm.models.new_places import AtPlaces
 from anchortm.models.quantiles import Quantiles
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.fitted import NOT_AT_HAND
 from anchortm.predict.marked import MarkedDistribution
-from anchortm.predict.new_rows import NewRows
+from anchortm.predict.new_rows import NewRows, check_place
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -77,9 +77,7 @@ class LeftOut(Resampled):
         nll = self._held(held, lost).mean_nll(problem, inner.link, inner.baseline, inner.coef)
         return nll, lost, facts
 
-    def left_out_shifts(
-        self, data: Data, held: Data, groups: Groups, gone: Any
-    ) -> tuple[ShiftedRows | None, str]:
+    def left_out_shifts(self, data: Data, held: Data, groups: Groups, gone: Any) -> tuple[ShiftedRows | None, str]:
         """Return left-out rows as functions of a shift of their place, or why they are not; see ``left_out``."""
         model = clone(self)
         lost = model._fit_without(data, groups, gone).lost

@@ -10,6 +10,7 @@ from anchortm.engine.place_variance import PlaceVariance
 from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.shift_law import NormalShift
+from anchortm.exceptions import InputError
 from anchortm.models.attributes import FittedAttributes
 from anchortm.predict.new_rows import NewRows, check_place
 

@@ -63,6 +63,10 @@ class PartialRows(NewRows):
             return loglik, np.full(len(response), np.nan)
         return loglik, self._martingale(response, shift, self.strata_of_fit(X, len(response)))
 
+    def loglik(self, X: Any, y: Any, offset: Any) -> Array:
+        """Return the partial log-likelihood of each row, in which the shift of their place cancels."""
+        return self.logliks(X, y, offset)[0]
+
     def _martingale(self, response: Response, shift: Array, stratum: NDArray[np.intp]) -> Array:
         """Return Lambda - event of each row."""
         event, hazard, steps = response.kind == Kind.EXACT, np.zeros(len(response)), self.result.hazard

@@ -10,8 +10,8 @@ from anchortm.cli.options import add_json, add_output, add_table
 __all__ = ["EXAMPLES", "add", "run"]
 
 EXAMPLES = (
-    "anchortm recalibrate price.json boston.csv --what shift --save there.json",
-    "anchortm recalibrate price.json boston.csv --prior 0.5 --json",
+    "anchortm recalibrate places.json boston.csv --save there.json",
+    "anchortm recalibrate price.json boston.csv --what shift+scale --prior 0.5 --json",
 )
 WAYS = ("auto", "shift", "shift+scale", "baseline", "trees")
 
@@ -35,8 +35,8 @@ def add(command: Any) -> None:
         "--prior",
         type=float,
         metavar="VARIANCE",
-        help="variance of shifts between places, on the scale of h (default: that of the places of the fit, if the "
-        "file has it)",
+        help="variance of shifts between places, on the scale of h (default: that of the places of the fit, which fit "
+        "--place-variance measures)",
     )
     command.add_argument(
         "--strength",

@@ -38,7 +38,11 @@ OUTSIDE = (
 
 # Methods that point down the order, such as model.save(): they import when called. Nothing else may import downwards.
 # (room, module that it imports) -> the methods
-DELEGATES: dict[tuple[str, str], str] = {("models", "newplace.spread"): "calibrate_spread"}
+DELEGATES: dict[tuple[str, str], str] = {
+    ("models", "newplace.spread"): "calibrate_spread",
+    ("models", "newplace.recalibration"): "recalibrate",
+    ("models", "newplace.place_variance"): "place_variance_",
+}
 
 MOST_LINES = 449
 MOST_BRANCHES = 15

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +32,7 @@ __all__ = [
     "Numbers",
     "Observed",
     "Outcome",
+    "Place",
     "Rows",
     "Seed",
     "Table",
@@ -80,5 +81,7 @@ Columns: TypeAlias = str | int | Sequence[str | int]
 Rows: TypeAlias = int | slice | Sequence[int] | NDArray[np.integer[Any]] | NDArray[np.bool_]
 # what random numbers start from
 Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+# whether predictions are for an average place, or for a new one that is shifted
+Place: TypeAlias = Literal["average", "new"]
 # axes to draw into
 Axis: TypeAlias = Union["Axes", None]

@@ -16,6 +16,7 @@ __all__ = [
     "add_json",
     "add_model",
     "add_output",
+    "add_place",
     "add_plot",
     "add_table",
     "template",
@@ -121,6 +122,18 @@ def add_environments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--environments", metavar="COLUMN", help="column of the environments (default: the anchor)")
     command.add_argument("--cut", type=int, metavar="K", help="cut numeric environments at quantiles into K groups")
     add_jobs(command)
+
+
+def add_place(command: argparse.ArgumentParser) -> None:
+    """Add the kind of place that is predicted."""
+    command.add_argument(
+        "--place",
+        choices=["average", "new"],
+        default="average",
+        metavar="PLACE",
+        help="average (the default) for an average place of the fit, or new for one that is not among them: averaged "
+        "over shifts between places, which fit --place-variance measures",
+    )
 
 
 def add_jobs(command: argparse.ArgumentParser) -> None:

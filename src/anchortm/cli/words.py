@@ -18,7 +18,7 @@ OPTIONS = {name: f"--{option}" for name, option in RENAMED.items()} | {
     name: f"--{name}"
     for name in (
         *("missing", "xi", "order", "support", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
-        *("quantiles", "cdf", "sf", "keep", "extrapolation"),
+        *("quantiles", "cdf", "sf", "keep", "extrapolation", "what", "prior", "strength", "floor"),
     )
 }
 NAMES = "|".join(OPTIONS)
@@ -28,6 +28,14 @@ MEMORY = "name one file, without --batches"
 RULES: list[tuple[str, Any]] = [
     # arguments that have no option
     (r"pass fit\(\.\.\., anchors=\.\.\.\), name them after '\|' in a formula", "name them after '|' in --formula"),
+    (r"fit it with place_variance=True, or ask for place_sd_ before you save it", "fit it with --place-variance"),
+    (
+        r"pass environments= to fit, one name for each row, or anchors that are one factor; after '\|' a formula names "
+        "them",
+        "name one anchor, a factor, after '|' in --formula, or give --environments",
+    ),
+    (r"give more places, or environments= that divide the rows further", "give --environments with more places"),
+    (r'place="(\w+)"', r"--place \1"),
     (r"pass them after y, or name them after '\|' in a formula", "name them after '|' in --formula"),
     (r"pass an ordered categorical, or write (ordered\(.*?\)) in a formula", r"write \1 in --formula"),
     (
@@ -76,6 +84,8 @@ RULES: list[tuple[str, Any]] = [
     (rf"\b(?:{'|'.join(CLASSES)})\b", lambda found: f"--model {CLASSES[found[0]]}"),
     (r"\bAnchorGLM\b", "this model"),
     # options
+    (r"shifts between places as prior\b", "shifts between places as --prior"),
+    (r"\bwhat='([\w+]+)'", r"--what \1"),
     (r'\bmissing="drop"(?:, an argument of the model)?', "--missing drop"),
     (r'pass on_bad_rows="mark"', "add --bad-rows mark"),
     (r'\bunknown="(\w+)"', r"--unknown \1"),

@@ -53,7 +53,7 @@ class About:
 
 
 class Strata(NamedTuple):
-    """The stratum of each row, and the names of all strata."""
+    """The stratum or the environment of each row, and the names of all of them."""
 
     codes: NDArray[np.intp]
     labels: tuple[Any, ...]
@@ -90,6 +90,7 @@ class Data(NamedTuple):
     share: float = 1.0  # smallest unexplained fraction of the deviation of one of them
     missing: Missing | None = None  # rows that were dropped because values are missing
     lost: tuple[Lost, ...] = ()  # columns that were left out because these rows do not identify them
+    environments: Strata | None = None  # the environments that the user gave
 
     @property
     def rows_used(self) -> NDArray[np.intp]:
@@ -118,6 +119,16 @@ class Data(NamedTuple):
         if self.missing is not None:
             return self.missing.counts.n_rows
         return len(self.response) if self.kept is None else self.kept.size
+
+    @property
+    def places(self) -> Strata | None:
+        """Return the environments: as given, or the anchor if it is the only one and a factor."""
+        anchors = self.anchors
+        if self.environments is not None or anchors is None:
+            return self.environments
+        if len(anchors.factors) != 1 or anchors.columns.shape[1]:
+            return None
+        return Strata(anchors.factors[0], tuple(anchors.levels[0].tolist()))
 
     @property
     def in_memory(self) -> bool:
@@ -153,6 +164,7 @@ class Data(NamedTuple):
             clusters=None if self.clusters is None else self.clusters.take(rows),
             near=self.near,
             missing=None if self.missing is None else self.missing.take(rows),
+            environments=None if self.environments is None else self.environments.take(rows),
         )
 
     def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> Data:

@@ -20,6 +20,7 @@ from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.quadrature import MovedMeans
+from anchortm.engine.rows.shifted_rows import ShiftedMeans
 from anchortm.engine.solve.continuation import solve
 from anchortm.engine.solve.newton import Options, Solution, minimise
 from anchortm.engine.specification import Specification
@@ -383,17 +384,20 @@ class MeanProblem(Problem):
         law = result.link.law(result.link.mean(result.baseline[0] + shift).mu, trials)
         return np.asarray(law.ppf(rng.random(shift.size)), dtype=np.float64)
 
-    def ends(self, theta: Array, beta: Array, rows: Data) -> None:
-        """Return None: there is no h with a scale."""
-        return
+    def _predictors(self, link: Any, theta: Array, beta: Array, rows: Data) -> tuple[Array, Array]:
+        """Return the linear predictors of rows, and their outcomes."""
+        eta = theta[0] + rows.design.matrix @ beta[: len(rows.names)] + (0.0 if rows.offset is None else rows.offset)
+        return eta, link.outcome(rows.response.upper, rows.response.trials)
+
+    def shifted(self, link: Any, theta: Array, beta: Array, rows: Data, steps: Any = None) -> ShiftedMeans | None:
+        """Return these rows as functions of a shift of their linear predictors; None with random effects."""
+        return None if rows.clusters is not None else ShiftedMeans.of(link, *self._predictors(link, theta, beta, rows))
 
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the log-likelihood of each row at these parameters."""
-        p = len(rows.names)
-        eta = theta[0] + rows.design.matrix @ beta[:p] + (0.0 if rows.offset is None else rows.offset)
-        outcome = link.outcome(rows.response.upper, rows.response.trials)
+        eta, outcome = self._predictors(link, theta, beta, rows)
         if rows.clusters is not None:
-            return marginal_rows(MovedMeans(link, eta, outcome), rows.clusters, beta[p:])[0]
+            return marginal_rows(MovedMeans(link, eta, outcome), rows.clusters, beta[len(rows.names) :])[0]
         with np.errstate(all="ignore"):
             return np.asarray(link.loglik(eta, outcome))
 

@@ -20,6 +20,7 @@ from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.risk_sets import Outcome, row_logliks
+from anchortm.engine.rows.shifted_rows import ShiftedHazards
 from anchortm.engine.solve.identification import Checked
 from anchortm.engine.solve.newton import Solution
 from anchortm.engine.specification import Specification
@@ -237,9 +238,13 @@ class PartialProblem(Problem):
         steps, n_strata = inner.steps(v), 1 if strata is None else len(strata.labels)
         return strata_curves(*steps.hazard()[:3], n_strata), steps.centre
 
-    def ends(self, theta: Array, beta: Array, rows: Data) -> None:
-        """Return None: there is no h with a scale."""
-        return
+    def shifted(self, link: Any, theta: Array, beta: Array, rows: Data, steps: Any = None) -> ShiftedHazards:
+        """Return these rows as functions of a shift of their log hazards, under the baseline ``steps``."""
+        curves, centre = steps
+        shift = rows.design.matrix @ beta - centre
+        shift = shift if rows.offset is None else shift + rows.offset
+        stratum = np.zeros(shift.size, dtype=np.intp) if rows.strata is None else rows.strata.codes
+        return ShiftedHazards.under(curves, stratum, shift, rows.response)
 
     def logliks(self, link: Any, theta: Array, beta: Array, rows: Data) -> Array:
         """Return the contribution of each row to the partial log-likelihood of these rows."""

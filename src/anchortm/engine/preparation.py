@@ -13,12 +13,12 @@ from sklearn.exceptions import DataConversionWarning
 from anchortm._messages import warn
 from anchortm._util.checks import check_weights, finite_numbers
 from anchortm._util.frames import aligned, is_frame, native
-from anchortm.engine.data import Data, drop_empty_classes
+from anchortm.engine.data import Data, Strata, drop_empty_classes
 from anchortm.engine.solve.identification import check_kinds, check_levels, covariate_ranges
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError, rows_of
 from anchortm.inputs import parts
-from anchortm.inputs.anchors import anchor_columns
+from anchortm.inputs.anchors import anchor_columns, environment_names
 from anchortm.inputs.baselines import cluster_labels, stratum_labels, varying_groups
 from anchortm.inputs.clusters import make_clusters, named_effects
 from anchortm.inputs.design import Design, WideMatrix, split_columns, to_design
@@ -67,28 +67,37 @@ def split_off(spec: Specification, X: Any) -> tuple[Any, Any, Labels, list[Any]]
 
 
 def prepare(
-    spec: Specification, X: Any, y: Any, anchors: Any = None, sample_weight: Any = None, offset: Any = None
+    spec: Specification,
+    X: Any,
+    y: Any,
+    anchors: Any = None,
+    sample_weight: Any = None,
+    offset: Any = None,
+    environments: Any = None,
 ) -> Data:
     """Return the checked inputs, without rows of weight zero."""
-    return _with_structure(spec, *_read(spec, X, y, anchors, sample_weight, offset))
+    return _with_structure(spec, *_read(spec, X, y, anchors, sample_weight, offset, environments))
 
 
-def prepare_unchecked(spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any) -> Data:
+def prepare_unchecked(
+    spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any, environments: Any = None
+) -> Data:
     """Return the inputs for trees: all covariates are columns of numbers, which may be constant or collinear."""
-    data, labels, _ = _read(spec, X, y, anchors, sample_weight, offset)
+    data, labels, _ = _read(spec, X, y, anchors, sample_weight, offset, environments)
     data = data.without_wide()
     baselines = labels is not None or varying_groups(spec.varying)
     return spec.with_baselines(data, labels) if baselines else data
 
 
 def _read(
-    spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any
+    spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any, environments: Any
 ) -> tuple[Data, Labels, list[Any]]:
     """Return the rows that are used, with outcomes checked, and the labels of their strata and clusters.
 
     Rows of weight zero are left out, and rows with missing values where the specification says so.
     """
     given = {"X": X, "y": y, "anchors": anchors, "sample_weight": sample_weight, "offset": offset}
+    given |= {} if environments is None else {"environments": environments}
     index = aligned(**given)
     with (
         whole_inputs(spec, **given) as (whole, missing),
@@ -112,7 +121,7 @@ def _recorded(data: Data, missing: Missing | None, here: bool) -> Data:
 
 
 def _read_whole(
-    spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any
+    spec: Specification, X: Any, y: Any, anchors: Any, sample_weight: Any, offset: Any, environments: Any = None
 ) -> tuple[Data, Labels, list[Any]]:
     """Return the inputs without rows of weight zero, with outcomes checked, and the labels of strata and clusters."""
     X, y = native(X), native(y)
@@ -134,6 +143,7 @@ def _read_whole(
         check_weights(sample_weight, n),
         row_offset(offset, n),
         (),
+        environments=None if environments is None else Strata(*environment_names(environments)),
     )
     _check_sizes(data, clusters)
     data = _without_weight_zero(data)
@@ -164,6 +174,7 @@ def _check_sizes(data: Data, clusters: list[Any]) -> None:
         "X": data.design.matrix.shape[0],
         "anchors": n if data.anchors is None else len(data.anchors),
         "random": len(clusters[0]) if clusters else n,
+        "environments": n if data.environments is None else data.environments.codes.size,
     }
     for name, size in sizes.items():
         if size != n:
@@ -182,6 +193,7 @@ def _without_weight_zero(data: Data) -> Data:
         weights=weights[keep],
         offset=None if data.offset is None else data.offset[keep],
         kept=keep,
+        environments=None if data.environments is None else data.environments.take(keep),
     )
 
 

@@ -25,6 +25,7 @@ from anchortm.engine.rows.ends import Ends
 from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
 from anchortm.engine.rows.quadrature import MovedRows
+from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedRows
 from anchortm.engine.solve.continuation import restarts, solve, solve_near, solve_path
 from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.solve.newton import Options, Solution
@@ -59,9 +60,10 @@ class Problem(Formulation):
         anchors: Any = None,
         sample_weight: Any = None,
         offset: Any = None,
+        environments: Any = None,
     ) -> Self:
         """Return the problem for the inputs of a user, after checking them."""
-        return cls.on(spec, prepare(spec.check(), X, y, anchors, sample_weight, offset))
+        return cls.on(spec, prepare(spec.check(), X, y, anchors, sample_weight, offset, environments))
 
     @classmethod
     def on(cls, spec: Specification, data: Any) -> Self:
@@ -218,10 +220,18 @@ class Problem(Formulation):
         return loglik_and_residuals(link, terms, moved, shift)[0]
 
     def ends(self, theta: Array, beta: Array, rows: Data) -> Ends | None:
-        """Return h at the ends of these rows, which may be new; None if it is random, or if there is none."""
-        if rows.clusters is not None:
+        """Return h at the ends of these rows, which may be new; None if it is random, or has no scale."""
+        if rows.clusters is not None or self.basis.kind in ("constant", "step"):
             return None
         return Ends.of(build_terms(self.basis, rows.response), *self.moved(theta, beta, rows))
+
+    def shifted(self, link: Any, theta: Array, beta: Array, rows: Data, steps: Any = None) -> ShiftedRows | None:
+        """Return these rows, which may be new, as functions of a shift of their place; None with random effects.
+
+        ``steps`` is the baseline, if it is not among the parameters; see ``steps``.
+        """
+        ends = self.ends(theta, beta, rows)
+        return None if ends is None else ShiftedEnds(link, ends)
 
     def moved(self, theta: Array, beta: Array, rows: Data) -> tuple[Array, Array]:
         """Return the baseline of rows, one for all or one for each, and their shift with its sign."""

@@ -25,6 +25,8 @@ from anchortm.bases import Basis, OrdinalBasis
 from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.objective.scale_effects import scale_columns
+from anchortm.engine.place_variance import PlaceVariance
+from anchortm.engine.recalibration.record import Recalibration
 from anchortm.engine.result import FitResult, ScaleEffects
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.specification import Specification, named_columns
@@ -131,7 +133,13 @@ def record_of(result: FitResult) -> dict[str, Any]:
         "covariance": _covariance_record(result),
         "corners": None if result.corners is None else plain(asdict(result.corners)),
         "random": None if result.random is None else plain(result.random.record()),
-    } | {field: plain(values) for field, values in result.own_record().items()}
+        "places": plain(places.record()) if (places := result.computed.get("places")) is not None else None,
+    } | {field: plain(values) for field, values in (result.own_record() | _later(result)).items()}
+
+
+def _later(result: FitResult) -> dict[str, Any]:
+    """Return what only some results have, and early files do not have."""
+    return {} if result.recalibration is None else {"recalibration": result.recalibration.to_dict()}
 
 
 def _covariance_record(result: FitResult) -> Any:
@@ -144,7 +152,9 @@ def _covariance_record(result: FitResult) -> Any:
         information = information.toarray()
     fixed = None if information is None else result.fixed
     parts = {"information": information, "fixed": fixed, "jacobian": jacobian}
-    return plain(parts | {"sandwich": result.computed.get("sandwich")})
+    baseline = result.computed.get("baseline")
+    more = {} if baseline is None else {"baseline": baseline}
+    return plain(parts | {"sandwich": result.computed.get("sandwich")} | more)
 
 
 def result_of(
@@ -196,8 +206,13 @@ def result_of(
     check(penalised == (spec.l1, spec.l2), "l1_ and l2_ do not match the parameters")
     Penalty.of(0.0, 0.0, 0.0, spec.penalty_factor, tuple(names), None, None)  # raises an error for unknown names
     found["marks"] = _marks(names, found, formula_marks)
+    if record.get("recalibration") is not None:
+        found["recalibration"] = Recalibration.from_dict(record["recalibration"])
     made = cls.from_own_record(record, spec, found)
-    return _with_covariance(made, record["covariance"])
+    made = _with_covariance(made, record["covariance"])
+    if record.get("places") is not None:  # early files do not have it
+        made.computed["places"] = PlaceVariance.from_record(record["places"])
+    return made
 
 
 def _columns(record: dict[str, Any], spec: Specification) -> dict[str, Any]:
@@ -327,13 +342,16 @@ def _with_covariance(result: FitResult, record: dict[str, Any] | None) -> FitRes
     """Return the result with the checked matrices for standard errors."""
     if record is None:
         return result
-    k, d = result.active.size, result.parameters.size
+    k, d, b = result.active.size, result.parameters.size, result.baseline.size
     found: dict[str, Any] = {}
-    for key, shape in {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d)}.items():
+    shapes = {"information": (k, k), "fixed": (k,), "jacobian": (d, k), "sandwich": (d, d), "baseline": (b, b)}
+    for key, shape in shapes.items():
+        if key == "baseline" and key not in record:  # early files do not have it
+            continue
         if record[key] is None and (key == "sandwich" or result.l1 or result.ridged):
             continue
         part = np.array(record[key], dtype=np.float64)
         check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")
         found[key] = part.astype(bool) if key == "fixed" else part
-    sandwich = found.pop("sandwich", None)
-    return result.with_covariance(found, {} if sandwich is None else {"sandwich": sandwich})
+    computed = {key: found.pop(key) for key in ("sandwich", "baseline") if key in found}
+    return result.with_covariance(found, computed)

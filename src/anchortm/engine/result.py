@@ -17,6 +17,7 @@ from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.likelihood_facts import LikelihoodFacts
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.scale_effects import scale_name
+from anchortm.engine.recalibration.record import Recalibration
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.engine.solve.effective_degrees import effective_degrees
 from anchortm.engine.solve.newton import Solution
@@ -111,8 +112,9 @@ class FitResult(LikelihoodFacts):
     fixed: NDArray[np.bool_] | None = None
     jacobian: Array | None = None  # d(theta, beta)/dv
     widened: float = 1.0  # how much wider predictions were made after the fit
+    recalibration: Recalibration | None = None  # what rows of a new place changed after the fit
     warnings: list[str] = field(default_factory=list)
-    computed: dict[str, Any] = field(default_factory=dict)  # cache of slow results: the sandwich
+    computed: dict[str, Any] = field(default_factory=dict)  # slow results: sandwich, shifts between places
 
     @classmethod
     def of(
@@ -234,7 +236,7 @@ class FitResult(LikelihoodFacts):
     @property
     def largest(self) -> bool:
         """Return whether the parameters are those of a maximum-likelihood fit."""
-        return self.unpenalised and self.widened == 1.0
+        return self.unpenalised and self.widened == 1.0 and self.recalibration is None
 
     @property
     def strict(self) -> bool:

@@ -18,7 +18,7 @@ from anchortm.engine.result import FitResult
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.exceptions import InputError
 
-__all__ = ["check_factor", "why_not_widened", "widened"]
+__all__ = ["check_factor", "level_of", "shifted", "why_not_widened", "widened"]
 
 
 def check_factor(factor: Any) -> float:
@@ -31,6 +31,8 @@ def check_factor(factor: Any) -> float:
 
 def why_not_widened(result: FitResult) -> str | None:
     """Return why the predictions of a result cannot have another spread; None if they can."""
+    if result.recalibration is not None:
+        return "it is recalibrated at a place; change the spread of the model before, then recalibrate"
     if result.basis.kind == "constant":
         return "the family of a generalised linear model fixes the spread; use a transformation model"
     if result.basis.kind == "step":
@@ -57,10 +59,7 @@ def widened(result: FitResult, factor: float) -> FitResult:
     if reason is not None:
         raise InputError(f"the spread of this model cannot change: {reason}")
     c, m = 1.0 / check_factor(factor), _median(result)
-    constant = result.basis.increments.matrix[:, 0]  # the parameters of the function 1
-    blocks = 1 if result.corners is None else result.corners.n_blocks
-    levels = 1 if result.corners is None else result.corners.n_baselines
-    level = np.concatenate([np.tile(constant, levels), np.zeros((blocks - levels) * constant.size)])
+    level = level_of(result)[1]
     moved = result.at(np.concatenate([c * result.baseline + (1.0 - c) * m * level, c * result.coef, _kept(result)]))
     atom = result.atom
     if atom:
@@ -70,10 +69,43 @@ def widened(result: FitResult, factor: float) -> FitResult:
     return replace(
         moved,
         widened=result.widened * check_factor(factor),
-        typical=c * result.typical + (1.0 - c) * m * constant,
+        typical=c * result.typical + (1.0 - c) * m * _typical_level(result),
         atom=atom,
         **_certainty(result, scales),
     )
+
+
+def level_of(result: FitResult) -> tuple[Array, Array]:
+    """Return the parameters of the function 1, of one baseline and of all of them."""
+    constant = result.basis.increments.matrix[:, 0]
+    blocks = 1 if result.corners is None else result.corners.n_blocks
+    levels = 1 if result.corners is None else result.corners.n_baselines
+    return constant, np.concatenate([np.tile(constant, levels), np.zeros((blocks - levels) * constant.size)])
+
+
+def _typical_level(result: FitResult) -> Array:
+    """Return the same for ``typical``, which is one baseline, or after loading a file all of them."""
+    constant, level = level_of(result)
+    return constant if result.typical.size == constant.size else level
+
+
+def shifted(result: FitResult, shift: float) -> FitResult:
+    """Return the result with predictions that are higher: the shift is subtracted from h, or added to x'beta + ...
+
+    The linear predictor of a generalised linear model grows by the shift, and the hazards of a partial likelihood
+    are multiplied by exp(-shift).
+    """
+    if result.basis.kind == "constant":
+        return replace(result, baseline=result.baseline + shift, typical=result.typical + shift)
+    if result.basis.kind == "step":
+        steps = result.hazard  # type: ignore[attr-defined]
+        factor = math.exp(-shift)
+        return replace(result, hazard=steps._replace(jump=factor * steps.jump, tied=factor * steps.tied))  # type: ignore[call-arg]
+    atom = result.atom
+    if atom:
+        atom = float(np.exp(result.link.log_cdf(result.link.quantile(atom) - shift)))
+    baseline = result.baseline - shift * level_of(result)[1]
+    return replace(result, baseline=baseline, typical=result.typical - shift * _typical_level(result), atom=atom)
 
 
 def _certainty(result: FitResult, scales: Array) -> dict[str, Any]:

@@ -346,6 +346,11 @@ def _refitted(problem: Problem, result: FitResult, make: Callable[[], Any]) -> R
 def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array | Bootstrap:
     """Return the covariance matrix or bootstrap of the parameters, by its name or checked as given."""
     result = model.result_
+    if result.recalibration is not None:
+        raise InputError(
+            "confidence limits of a recalibrated model are not implemented: its predictions are averages over the "
+            "shift of the place; ask the model before it was recalibrated"
+        )
     if uncertainty is None and default_kind(result, None) == "hessian":
         check_net(result)
         check_strict(result)

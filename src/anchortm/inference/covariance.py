@@ -31,6 +31,7 @@ from anchortm._util.frames import aligned
 from anchortm.engine.data import Data
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
+from anchortm.engine.recalibration.baseline import keep_curvature
 from anchortm.engine.records import MAX_COVARIANCE
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.block_sums import Influence
@@ -91,8 +92,14 @@ def covariance(model: Fitted, kind: str | None = None, clusters: Any = None) -> 
 
 
 def keep_standard_errors(model: Fitted) -> None:
-    """Compute the sandwich if it is the default, so that pickles and files keep standard errors without the rows."""
+    """Compute the sandwich if it is the default, so that pickles and files keep standard errors without the rows.
+
+    They also keep the curvature of the baseline, which a recalibration may need.
+    """
     result = model.result_
+    if model.has_rows_ and result.parameters.size <= MAX_COVARIANCE:
+        with suppress(AnchorTMError, np.linalg.LinAlgError):
+            keep_curvature(model.problem_, result)
     known = default_kind(result, None) != "sandwich" or result.computed.get("sandwich") is not None
     if known or result.parameters.size > MAX_COVARIANCE or not model.has_rows_:
         return

@@ -309,6 +309,12 @@ def _spread(result: FitResult) -> dict[str, str]:
     return {"spread": f"widened by {result.widened:.4g} after the fit, whose log-likelihood this is"}
 
 
+def _places(result: FitResult) -> dict[str, str]:
+    """Return the lines about shifts between places, if these are known."""
+    found = result.computed.get("places")
+    return {} if found is None else found.facts()
+
+
 def baseline_facts(result: FitResult) -> dict[str, str]:
     """Return the lines of the summary above the coefficients, by name."""
     facts = {"model": _formula(result), "rows": _rows(result)} | _dropped(result)
@@ -316,7 +322,9 @@ def baseline_facts(result: FitResult) -> dict[str, str]:
         facts["baseline"] = _support(result)
     if result.corners is not None:
         facts |= result.corners.facts()
-    facts |= _optimum(result) | _spread(result)
+    facts |= _optimum(result) | _spread(result) | _places(result)
+    if result.recalibration is not None:
+        facts |= result.recalibration.facts()
     if result.l1 or result.l2:
         count = f"{np.count_nonzero(result.coef)} of {result.coef.size} coefficients are not zero"
         facts[NET] = f"l1 {result.l1:g}, l2 {result.l2:g}; {count}"

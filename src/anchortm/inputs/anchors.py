@@ -16,7 +16,16 @@ from anchortm._util.checks import TIMES, is_missing, real_numbers
 from anchortm._util.frames import native
 from anchortm.exceptions import InputError, InputTypeError, MissingValueError
 
-__all__ = ["MOST_CODES", "AnchorColumns", "anchor_columns", "group_codes", "groups_of", "look_like_codes", "units_of"]
+__all__ = [
+    "MOST_CODES",
+    "AnchorColumns",
+    "anchor_columns",
+    "environment_names",
+    "group_codes",
+    "groups_of",
+    "look_like_codes",
+    "units_of",
+]
 
 Codes = NDArray[np.intp]
 
@@ -252,6 +261,17 @@ def _compress(codes: Codes, levels: NDArray[Any], what: str) -> tuple[Codes, NDA
     if occurs.all():
         return codes, levels
     return (np.cumsum(occurs) - 1)[codes], levels[occurs]
+
+
+def environment_names(environments: Labels) -> tuple[Codes, tuple[Any, ...]]:
+    """Return codes and names of the environments of a fit, one factor."""
+    columns = anchor_columns(environments, noun="environments")
+    if len(columns.factors) != 1 or columns.column_names:
+        raise InputError(
+            "environments must be one column of names: join several by a name for each combination, and turn numbers "
+            "that are names into groups with astype(int) or astype(str)"
+        )
+    return columns.factors[0], tuple(columns.levels[0].tolist())
 
 
 def group_codes(environments: Labels, cut: int | None) -> tuple[NDArray[np.intp], NDArray[Any]]:

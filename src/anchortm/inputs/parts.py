@@ -29,7 +29,7 @@ PARTS = ("strata", "varying", "scale", "random", "l1", "l2", "smooth", "offset",
 ENGINES = ("transformation", "mean", "partial")
 PLACES = ("memory", "batches")
 ENDS = ("infinite",)
-QUESTIONS = ("path", "left_out", "bootstrap", "searches", "score_test", "sandwich", "bands", "saving")
+QUESTIONS = ("path", "left_out", "bootstrap", "searches", "score_test", "sandwich", "bands", "saving", "places")
 
 # what messages call them
 NAMES = {
@@ -59,6 +59,7 @@ NAMES = {
     "sandwich": "the sandwich",
     "bands": "confidence bands",
     "saving": "saving",
+    "places": "shifts between places",
 }
 # kinds of models, tables and learners, and questions; a wrong combination of two of them is a type error
 KINDS = {"partial", "mean", "batches", "boosting", *QUESTIONS}
@@ -94,6 +95,12 @@ REASONS: dict[frozenset[str], str] = {
         ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
         ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
         ("random", ("scale",), _ONE_SCALE),
+        (
+            "random",
+            ("places",),
+            "predictions are already averaged over the effects of new clusters; make the places clusters of a random "
+            "intercept, (1 | place), or leave the random effects out",
+        ),
         ("negative", ("random", "l1", "l2", "smooth"), _NOT_NEGATIVE),
         ("partial", ("varying", "scale"), _NO_BASELINE),
         ("partial", ("random",), "frailties are not implemented for a partial likelihood; use ProportionalHazards"),
@@ -101,6 +108,11 @@ REASONS: dict[frozenset[str], str] = {
         ("mean", ("strata", "varying", "scale"), _MEAN),
         ("mean", ("batches",), "it is implemented for rows in memory; read the table into memory first"),
         ("batches", ("random",), _CLUSTERS_APART),
+        (
+            "batches",
+            ("places",),
+            "they are estimated from h of left-out rows, which must be at hand; read the table into memory first",
+        ),
         ("boosting", ("scale",), "trees that change the scale of h are not implemented; use strata or varying effects"),
         ("boosting", ("random",), "trees beside random effects are not implemented; give the clusters as anchors"),
         ("boosting", ("l1",), "boosting selects covariates by the splits of its trees; leave it out, or use l2"),

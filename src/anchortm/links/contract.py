@@ -200,6 +200,10 @@ class Link(ABC):
         t = self.right(sign * h)
         return OneEnd(t.l, sign * t.r, t.dr, sign * t.d2r)
 
+    def log_mass(self, v: ArrayLike, u: ArrayLike, width: ArrayLike | None = None) -> Array:
+        """Return log(F(u) - F(v)), the log probability of (v, u]; -inf where u <= v. ``width`` as for ``interval``."""
+        return self.interval(v, u, width).l
+
     def interval(self, v: ArrayLike, u: ArrayLike, width: ArrayLike | None = None) -> TwoEnds:
         """Return the values of rows known to lie in (v, u]: l = log(F(u) - F(v)).
 

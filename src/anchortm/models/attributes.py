@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from anchortm.bases import Basis
 from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.problem import Problem
+from anchortm.engine.recalibration.record import Recalibration
 from anchortm.engine.result import FitResult
 from anchortm.engine.specification import Specification
 from anchortm.engine.two_effects import TwoEffects
@@ -163,6 +164,7 @@ class FittedAttributes:
     float_codes_ = Found[tuple[str, ...]]()
     atom_ = Found[float]()
     widened_ = Found[float]()
+    recalibration_ = Found[Recalibration]()
     covariate_ranges_ = Found[Array]()
     outcome_range_ = Found[tuple[float, float]]()
     outcome_name_ = Found[str]()

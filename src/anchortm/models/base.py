@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from sklearn.base import clone
 
 from anchortm._typing import AnyTable, Columns, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._util.checks import flag
 from anchortm._util.estimators import BaseEstimator, CopiedWithRows
 from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm._util.progress import Task
@@ -26,7 +27,7 @@ from anchortm.inputs.missing import How
 from anchortm.models.attributes import FRONT
 from anchortm.models.from_formula import FormulaMixin, with_roles
 from anchortm.models.given import given
-from anchortm.models.spread import Spread
+from anchortm.models.recalibrated import Recalibrated
 from anchortm.predict.new_rows import NewRows
 
 __all__ = ["TransformationModel", "check_model", "model"]
@@ -47,7 +48,7 @@ def model(cls: M) -> M:
 
 
 @model
-class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
+class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstimator):
     """Base class of all models, with their arguments and their fit. Subclasses choose link, basis and sign."""
 
     _rows_in: ClassVar[str] = "_problem"
@@ -79,6 +80,7 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
     penalty_factor: Any = None
     smooth: float = 0.01
     missing: How = "error"
+    place_variance: bool = False
 
     # subclasses define these
 
@@ -119,6 +121,7 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
         y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
+        environments: Labels | None = None,
         sample_weight: Numbers | None = None,
         offset: Numbers | None = None,
     ) -> Problem:
@@ -138,10 +141,11 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
         array([-0.74])
         """
         if isinstance(X, str):
-            return given(self, X, y, anchors, sample_weight=sample_weight, offset=offset).prepared()[1]
+            named = {"sample_weight": sample_weight, "offset": offset, "environments": environments}
+            return given(self, X, y, anchors, **named).prepared(environments is not None)[1]
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
-        return self._problem_type.of(self.specification(), X, y, anchors, sample_weight, offset)
+        return self._problem_type.of(self.specification(), X, y, anchors, sample_weight, offset, environments)
 
     def fit(
         self,
@@ -149,6 +153,7 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
         y: Outcome | AnyTable,
         *,
         anchors: Labels | None = None,
+        environments: Labels | None = None,
         sample_weight: Numbers | None = None,
         offset: Numbers | None = None,
     ) -> Self:
@@ -165,6 +170,9 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
         anchors : array, series, frame or list of columns, optional
             Where rows come from, such as their site. Integers, booleans, strings and categories are factors; floats
             are numeric columns. Needed unless xi is 0.
+        environments : array, optional
+            The places whose shifts ``place_sd_`` measures, a column of names. By default the anchors, if they are one
+            factor.
         sample_weight : array of non-negative numbers, optional
             A weight of 2 counts a row twice.
         offset : array, optional
@@ -194,10 +202,14 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
         >>> atm.NormalLinear(xi=10.0).fit("cmedv ~ rm + lstat | town", data).slope_.round(2)  # the same by a formula
         array([ 5.55, -0.75])
         """
+        beside: dict[str, Any] = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
         if isinstance(X, str):
-            return self._fit_formula(X, y, anchors, sample_weight=sample_weight, offset=offset)
-        problem = self.problem(X, y, anchors=anchors, sample_weight=sample_weight, offset=offset)
-        return self._keep(problem, remarked(problem, problem.fit()))
+            return self._fit_formula(X, y, anchors, **beside)
+        problem = self.problem(X, y, anchors=anchors, **beside)
+        result = remarked(problem, problem.fit())
+        if flag(self.place_variance, "place_variance"):
+            self._measure_places(problem, result)
+        return self._keep(problem, result)
 
     def _keep(self, problem: Problem | None, result: FitResult, **more: Any) -> Self:
         """Store a result in one assignment, so that an interrupted or failed fit leaves the model unchanged."""
@@ -235,8 +247,8 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
     def _copy_with(self, result: FitResult) -> Self:
         """Return a copy of the fitted model that holds another result and no rows."""
         made = self.with_result(None, result)
-        if "formula_" in self.__dict__:
-            made.formula_ = self.formula_
+        kept = {"_fitted_with", *FRONT}  # a formula may have given roles to columns
+        made.__dict__ |= {name: self.__dict__[name] for name in kept if name in self.__dict__}
         return made
 
     def _batched(
@@ -258,8 +270,10 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
         stream.learn(spec)
         return model, self._problem_type.on(spec, stream)
 
-    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any) -> Self:
+    def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None) -> Self:
         """Return the model fitted to a table that is read in batches, with the roles that the formula names."""
+        if environments is not None or flag(self.place_variance, "place_variance"):
+            parts.refuse("batches", "places")
         with Task(type(self).__name__, shown=True if self.verbose else None):
             model, problem = self._batched(formula, data, sample_weight, offset)
             result = remarked(problem, problem.fit())
@@ -271,8 +285,12 @@ class TransformationModel(Spread, FormulaMixin, CopiedWithRows, BaseEstimator):
         """Return the object that turns new rows into linear predictors and outcomes of this model."""
         result, spec = self.result_, self._fitted_with
         assert spec is not None  # noqa: S101
-        transformers = self.__dict__.get("transformers_", ())
-        return self._rows_type(spec, result, self.__dict__.get("formula_"), transformers=transformers)
+        there = result.recalibration
+        more: dict[str, Any] = {"transformers": self.__dict__.get("transformers_", ())}
+        if there is not None:  # rows are those of a place whose shift, or of a cluster whose effect, is nearly known
+            result = replace(result, random=None) if there.cluster else result
+            more |= {"law": there.law} if there.law.sd else {}
+        return self._rows_type(spec, result, self.__dict__.get("formula_"), **more)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._problem is not None:

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._typing import Covariates, Numbers, Outcome
+from anchortm._typing import Covariates, Numbers, Outcome, Place
 from anchortm._util.checks import check_weights
 from anchortm._util.frames import aligned
 from anchortm.engine.baseline_rules import BaselineRule, Given
-from anchortm.engine.data import Strata
-from anchortm.engine.partial_problem import PartialProblem, PartialResult, PartialSpecification, check_rows
+from anchortm.engine.partial_problem import PartialProblem, PartialResult, PartialSpecification
 from anchortm.engine.rows.risk_sets import row_logliks
-from anchortm.engine.rows.running_sums import sums_between
 from anchortm.exceptions import InputError
 from anchortm.inference.bands import ConfidenceBand, Of
 from anchortm.inference.bootstrap import Bootstrap
 from anchortm.inference.restricted_means import Groups, RestrictedMeans
 from anchortm.inference.step_bands import step_band, step_means
 from anchortm.inputs import parts
-from anchortm.inputs.baselines import stratum_codes
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.judgement import OnBadRows, Unknown
-from anchortm.inputs.response import Kind, Response
 from anchortm.links import Link, get_link
 from anchortm.models.attributes import Found
 from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
 from anchortm.models.roles import Regressor
 from anchortm.predict.names import named
-from anchortm.predict.new_rows import NewRows
-from anchortm.predict.survival_steps import StepBasis, StepDistribution
+from anchortm.predict.new_rows import check_place
+from anchortm.predict.partial_rows import PartialRows
+from anchortm.predict.survival_steps import StepBasis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,59 +53,13 @@ _STEPS = """baseline_hazard_ : DataFrame
     """
 
 
-@dataclass(frozen=True, eq=False)
-class PartialRows(NewRows):
-    """New rows under a partial likelihood; their strata may be those of the fit or new."""
-
-    spec: PartialSpecification
-    result: PartialResult
-
-    @property
-    def strata(self) -> Sequence[Any]:
-        """The strata that the fit knows."""
-        return self.result.strata
-
-    def own_strata(self, X: Any) -> Strata | None:
-        """Return the strata that occur in the new rows, with the stratum of each row."""
-        labels = None if X is None else self.split(X)[1]
-        return None if labels is None else Strata.of(labels)
-
-    def strata_of_fit(self, X: Any, n: int) -> NDArray[np.intp]:
-        """Return the number that each new row's stratum has in the fit."""
-        labels = None if X is None else self.split(X)[1]
-        return np.zeros(n, dtype=np.intp) if labels is None else stratum_codes(labels, self.result.strata)
-
-    def response(self, X: Any, y: Any) -> Response:
-        """Return the outcomes; raise an error if a partial likelihood cannot use them."""
-        response = super().response(X, y)
-        check_rows(response)
-        return response
-
-    def logliks(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
-        """Return the partial log-likelihood and the negative martingale residual of each row."""
-        if which != "shift":
-            raise InputError("CoxPH has only which='shift' residuals: for which='scale' use ProportionalHazards")
-        response, _, shift = self.outcome_and_parts(X, y, offset)
-        strata = self.own_strata(X)
-        loglik = row_logliks(self.spec.outcome_of(response, None, None, strata), shift)
-        if strata is not None and not set(strata.labels) <= set(self.result.strata):
-            return loglik, np.full(len(response), np.nan)
-        return loglik, self._martingale(response, shift, self.strata_of_fit(X, len(response)))
-
-    def _martingale(self, response: Response, shift: Array, stratum: NDArray[np.intp]) -> Array:
-        """Return Lambda - event of each row."""
-        event, hazard, steps = response.kind == Kind.EXACT, np.zeros(len(response)), self.result.hazard
-        for code in np.unique(stratum):
-            own, here = np.flatnonzero(stratum == code), steps.stratum == code
-            time, jump, tied = (a[here] for a in (steps.time, steps.jump, steps.tied))
-            last = np.searchsorted(time, response.lower[own], side="right")
-            first = 0 if response.entry is None else np.searchsorted(time, response.entry[own], side="right")
-            hazard[own] = sums_between(jump, np.broadcast_to(first, last.shape), last - 1)
-            # Efron's formula: rows with events at the same time share the jump
-            place = np.searchsorted(time, response.lower[own])
-            there = event[own] & (np.append(time, np.nan)[place] == response.lower[own])
-            hazard[own] -= np.where(there, np.append(tied, 0.0)[place], 0.0)
-        return np.asarray(np.exp(shift - self.result.centre) * hazard - event)
+def _refuse_new_place(place: Place) -> None:
+    """Raise an error for the partial likelihood of rows of a new place."""
+    if check_place(place):
+        raise InputError(
+            'place="new" does not change a partial likelihood, in which the shift of a place cancels: leave it out, or '
+            "score predicted survival curves by brier"
+        )
 
 
 @model
@@ -205,7 +154,9 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
             table["stratum"] = np.array(result.strata, dtype=object)[result.hazard.stratum]
         return table
 
-    def nll(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> Array:
+    def nll(
+        self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None, place: Place = "average"
+    ) -> Array:
         """Return the contribution of each row to the negative partial log-likelihood of the given rows.
 
         Rows without an event contribute 0. The values do not use the baseline of the fit: they measure how well the
@@ -220,6 +171,8 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
             Outcomes from ``Surv``. After ``from_formula`` they are taken from the table if y is not given.
         offset : array, optional
             Added to x'beta. Needed if the model was fitted with an offset.
+        place : {"average"}
+            A shift that the rows of a place share does not change their order, so that only "average" is available.
 
         Returns
         -------
@@ -233,6 +186,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         >>> model.nll(data)[:3].round(2)
         array([5.07, 4.46, 0.  ])
         """
+        _refuse_new_place(place)
         return super().nll(X, y, offset=offset) + 0.0  # turns -0 into 0
 
     def score(
@@ -242,6 +196,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         sample_weight: Numbers | None = None,
         *,
         offset: Numbers | None = None,
+        place: Place = "average",
     ) -> float:
         """Return the partial log-likelihood of the given rows, divided by their total weight.
 
@@ -249,7 +204,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
 
         Parameters
         ----------
-        X, y, offset
+        X, y, offset, place
             As for ``nll``.
         sample_weight : array or column name, optional
             Weights of the rows, which also count in the risk sets, as in a fit.
@@ -266,6 +221,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         >>> round(model.score(data), 3), round(model.loglik_ / len(data), 3)
         (-1.459, -1.459)
         """
+        _refuse_new_place(place)
         sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight)
         rows = self.new_rows_
@@ -315,6 +271,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         conditional: bool = False,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Any:
         """Return the predicted survival curve of each row, which has steps at the event times of the fit.
 
@@ -330,6 +287,9 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
             Must be False: CoxPH does not have random effects.
         on_bad_rows, unknown
             As for ``ProportionalHazards``.
+        place : {"average", "new"}
+            Whether rows come from an average place of the fit, or from a new place whose log hazard is shifted by an
+            unknown amount: "new" averages over normal shifts with the standard deviation ``place_sd_rowwise_``.
 
         Returns
         -------
@@ -351,15 +311,8 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         """
         if conditional:
             self._effects()  # raises an error: there are no random effects
-        return self.new_rows_.answer(self._predicted, X, n_rows, on_bad_rows, unknown, offset=offset)
-
-    def _predicted(
-        self, X: Covariates, n_rows: int | None, *, offset: Numbers | None, conditional: bool = False
-    ) -> Any:
-        n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        result, rows = self.result_, self.new_rows_
-        shift = rows.parts(X, n_rows, offset)[1]
-        return StepDistribution(result.curves, rows.strata_of_fit(X, shift.size), shift, centre=result.centre)
+        rows = self.rows_at(place)
+        return rows.answer(rows.predicted, X, n_rows, on_bad_rows, unknown, offset=offset)
 
     @named
     def confidence_band(

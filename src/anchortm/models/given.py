@@ -67,17 +67,20 @@ class Given:
         with whole_inputs(self.model.specification(), **given):
             yield
 
-    def prepared(self) -> tuple[Given, Problem]:
-        """Return the problem that a fit of the model to all rows would solve; a table in batches is learned now."""
+    def prepared(self, environments: bool = False) -> tuple[Given, Problem]:
+        """Return the problem that a fit of the model to all rows would solve; a table in batches is learned now.
+
+        ``environments`` says whether the problem keeps the environments; otherwise the question has its own.
+        """
         if self.batched:
             if hasattr(self.model, "learner"):
                 refuse("boosting", "batches")
             model, problem = self.model._batched(self.X, self.y, self.sample_weight, self.offset, self.environments)
             return replace(self, model=model, formula=problem.data.reader.formula), problem
         with self.screened():
-            problem = self.model.problem(
-                self.X, self.y, anchors=self.anchors, sample_weight=self.sample_weight, offset=self.offset
-            )
+            beside = {"sample_weight": self.sample_weight, "offset": self.offset}
+            beside |= {"environments": self.environments} if environments else {}
+            problem = self.model.problem(self.X, self.y, anchors=self.anchors, **beside)
         return self, problem
 
     def in_memory(self, question: str) -> Given:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.utils.metaestimators import available_if
 
-from anchortm._typing import Covariates, Labels, Numbers, Outcome
+from anchortm._typing import Covariates, Labels, Numbers, Outcome, Place
 from anchortm._util.checks import level_between
 from anchortm.bases import ConstantBasis
 from anchortm.engine.baseline_rules import BaselineRule, Given
@@ -237,6 +237,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         n_rows: int | None = None,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Array:
         """Return the mean of each row; for binomial outcomes, the probability of a success.
 
@@ -253,7 +254,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
             Added to x'beta. Needed if the model was fitted with an offset.
         n_rows : int, optional
             Number of rows to predict for ``X=None``; by default 1.
-        on_bad_rows, unknown
+        on_bad_rows, unknown, place
             As for ``predict_distribution``; marked rows have the mean NaN.
 
         Returns
@@ -268,7 +269,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict(data[:2]).round(2)
         array([4.4, 4.4])
         """
-        rows = self.new_rows_
+        rows = self.rows_at(place)
         return np.asarray(rows.answer(rows.averages, X, n_rows, on_bad_rows, unknown, offset=offset))
 
     @available_if(_binomial)  # type: ignore[untyped-decorator]
@@ -280,6 +281,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         n_rows: int | None = None,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Array:
         """Return the probabilities of 0 and 1 for binomial models; arguments as for ``predict``.
 
@@ -295,7 +297,8 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict_proba(data[["cHEIGHT"]][:1]).round(2)
         array([[0.3, 0.7]])
         """
-        mean = self.predict(X, offset=offset, n_rows=n_rows, on_bad_rows=on_bad_rows, unknown=unknown)
+        policy: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unknown": unknown, "place": place}
+        mean = self.predict(X, offset=offset, n_rows=n_rows, **policy)
         return np.column_stack([1.0 - mean, mean])
 
     @named
@@ -309,6 +312,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         trials: Numbers | None = None,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Any:
         """Return the predicted distribution of each row.
 
@@ -324,6 +328,8 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
             For binomial models: the number of trials of all rows, or of each row. By default 1.
         on_bad_rows, unknown
             As for transformation models. Rows whose linear predictor lies outside the range of the link are bad, too.
+        place : {"average", "new"}
+            As for transformation models: "new" averages over normal shifts of the linear predictor.
 
         Returns
         -------
@@ -344,9 +350,9 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict_distribution(data[:1]).interval(0.9)
         (array([1.]), array([8.]))
         """
-        work = partial(self.new_rows_.predicted, conditional=conditional)
-        numbers = {"offset": offset, "trials": trials}
-        return self.new_rows_.answer(work, X, n_rows, on_bad_rows, unknown, conditional, **numbers)
+        rows = self.rows_at(place)
+        work, numbers = partial(rows.predicted, conditional=conditional), {"offset": offset, "trials": trials}
+        return rows.answer(work, X, n_rows, on_bad_rows, unknown, conditional, **numbers)
 
     def mean_intervals(
         self,

@@ -134,6 +134,7 @@ class Pipeline(EstimatorInNotebook, _Pipeline):
     standard_errors = _asks(TransformationModel.standard_errors)
     intervals = _asks(TransformationModel.intervals)
     bootstrap = _asks(TransformationModel.bootstrap)
+    recalibrate = _asks(TransformationModel.recalibrate)
 
     def __init__(
         self,

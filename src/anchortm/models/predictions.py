@@ -11,25 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._typing import Covariates, Numbers, Outcome
-from anchortm._util.checks import check_weights, flag
-from anchortm._util.frames import aligned
+from anchortm._typing import Covariates, Numbers, Place
+from anchortm._util.checks import flag
 from anchortm.engine.objective.scale_effects import scale_columns
-from anchortm.exceptions import InputError
 from anchortm.inference.bands import ConfidenceBand, Of, band_of_averages, confidence_band
 from anchortm.inference.bootstrap import Bootstrap, at_row, resolve
 from anchortm.inputs import parts
 from anchortm.inputs.design import to_design
-from anchortm.inputs.formula import Formula
 from anchortm.inputs.judgement import OnBadRows, Unknown
-from anchortm.models.attributes import FittedAttributes
+from anchortm.models.likelihoods import Likelihoods
 from anchortm.models.quantiles import Quantiles
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.marginal import AveragedDistribution
 from anchortm.predict.marked import MarkedDistribution
 from anchortm.predict.names import named
-from anchortm.predict.new_rows import NewRows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,104 +35,8 @@ __all__ = ["Predictions"]
 Array = NDArray[np.float64]
 
 
-class Predictions(Quantiles, FittedAttributes):
+class Predictions(Quantiles, Likelihoods):
     """The methods of a fitted model that take rows."""
-
-    @property
-    def new_rows_(self) -> NewRows:
-        """Return the object that turns new rows into linear predictors and outcomes of this model."""
-        raise NotImplementedError
-
-    def nll(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> Array:
-        """Return the negative log-likelihood of each row.
-
-        Parameters
-        ----------
-        X : array or frame, or None for an unconditional model
-            Covariates. After ``from_formula``, a table with the columns of the formula.
-        y : array, Response or ordered categorical, optional
-            Outcomes. After ``from_formula`` they are taken from the table if y is not given.
-        offset : array, optional
-            Added to x'beta. Needed if the model was fitted with an offset.
-
-        Returns
-        -------
-        array of shape (n,)
-
-        Examples
-        --------
-        >>> import anchortm as atm
-        >>> data = atm.datasets.load_cgd()
-        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
-        >>> model.nll(data[:3]).round(2)
-        array([7.19, 7.45, 0.38])
-        """
-        return -self.new_rows_.logliks(X, y, offset)[0]
-
-    def residuals(
-        self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None, which: str = "shift"
-    ) -> Array:
-        """Return the score residual of each row.
-
-        Parameters
-        ----------
-        X, y, offset
-            As for ``nll``.
-        which : {"shift", "scale"}
-            "shift" is the derivative of the log-likelihood of F(h - alpha) with respect to alpha at 0. "scale" is
-            -dl/dzeta at zeta = 0 for h = e^zeta a(y)'theta + ...: it is positive where a larger spread would make the
-            row more likely. Models without scale effects have it too.
-
-        Returns
-        -------
-        array of shape (n,)
-
-        Examples
-        --------
-        >>> import anchortm as atm
-        >>> data = atm.datasets.load_cgd()
-        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
-        >>> model.residuals(data[:3]).round(2)
-        array([-0.86, -0.96,  0.38])
-        """
-        if which not in ("shift", "scale"):
-            raise InputError(f"which must be 'shift' or 'scale', not {which!r}")
-        return self.new_rows_.logliks(X, y, offset, which)[1]
-
-    def score(
-        self,
-        X: Covariates,
-        y: Outcome | None = None,
-        sample_weight: Numbers | None = None,
-        *,
-        offset: Numbers | None = None,
-    ) -> float:
-        """Return the mean log-likelihood of the rows.
-
-        Parameters
-        ----------
-        X, y, offset
-            As for ``nll``.
-        sample_weight : array or column name, optional
-            Weights of the rows in the mean.
-
-        Returns
-        -------
-        float
-
-        Examples
-        --------
-        >>> import anchortm as atm
-        >>> data = atm.datasets.load_cgd()
-        >>> model = atm.ProportionalHazards.from_formula("Surv(tstop, status) ~ treat + age | center", data, order=3)
-        >>> round(model.score(data), 3)
-        -2.585
-        """
-        sample_weight = Formula.new_column(X, sample_weight)
-        aligned(X=X, y=y, sample_weight=sample_weight)
-        loglik = self.new_rows_.logliks(X, y, offset)[0]
-        weights = check_weights(sample_weight, loglik.size)
-        return float(np.average(loglik, weights=weights))
 
     def predict(
         self,
@@ -146,6 +46,7 @@ class Predictions(Quantiles, FittedAttributes):
         n_rows: int | None = None,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Any:
         """Return the conditional median of each row.
 
@@ -153,7 +54,7 @@ class Predictions(Quantiles, FittedAttributes):
 
         Parameters
         ----------
-        X, offset, n_rows, on_bad_rows, unknown
+        X, offset, n_rows, on_bad_rows, unknown, place
             As for ``predict_distribution``.
 
         Returns
@@ -169,7 +70,7 @@ class Predictions(Quantiles, FittedAttributes):
         >>> model.predict(data[:2]).round(0)
         array([420., 303.])
         """
-        policy: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unknown": unknown}
+        policy: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unknown": unknown, "place": place}
         return self.predict_distribution(X, offset=offset, n_rows=n_rows, **policy).median()
 
     @overload
@@ -182,6 +83,7 @@ class Predictions(Quantiles, FittedAttributes):
         conditional: bool = False,
         on_bad_rows: Literal["error"] = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> PredictedDistribution: ...
 
     @overload
@@ -194,6 +96,7 @@ class Predictions(Quantiles, FittedAttributes):
         conditional: bool = False,
         on_bad_rows: Literal["mark"],
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> MarkedDistribution: ...
 
     @named
@@ -206,6 +109,7 @@ class Predictions(Quantiles, FittedAttributes):
         conditional: bool = False,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Any:
         """Return the predicted distribution of each row.
 
@@ -228,6 +132,10 @@ class Predictions(Quantiles, FittedAttributes):
         unknown : {"error", "baseline", "rare"}
             How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
             coding, or as the level that was rarest in the fit. A warning counts the rows.
+        place : {"average", "new"}
+            Whether rows come from an average place of the fit, or from a new place whose h is shifted by an unknown
+            amount. "new" averages over normal shifts with the standard deviation ``place_sd_rowwise_``; each row on
+            its own, though rows of one place share their shift.
 
         Returns
         -------
@@ -249,22 +157,31 @@ class Predictions(Quantiles, FittedAttributes):
         >>> model.predict_distribution(data[:2]).cdf([100.0, 300.0]).round(2)
         array([[0.05, 0.21],
                [0.14, 0.49]])
+        >>> model.predict_distribution(data[:2], place="new").cdf([100.0, 300.0]).round(2)  # of a centre not seen yet
+        array([[0.05, 0.2 ],
+               [0.13, 0.48]])
         """
-        work = partial(self._predicted, conditional=conditional)
+        work = partial(self._predicted, conditional=conditional, place=place)
         return self.new_rows_.answer(work, X, n_rows, on_bad_rows, unknown, conditional, offset=offset)
 
     def _predicted(
-        self, X: Covariates, n_rows: int | None, *, offset: Numbers | None, conditional: bool = False
+        self,
+        X: Covariates,
+        n_rows: int | None,
+        *,
+        offset: Numbers | None,
+        conditional: bool = False,
+        place: Place = "average",
     ) -> PredictedDistribution:
         """Return the predicted distribution of each row."""
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        result, rows = self.result_, self.new_rows_
+        result, rows = self.result_, self.rows_at(place)
         theta, moved = rows.parts(X, n_rows, offset)
-        shift, random, sign = result.sign * moved, result.random, result.sign
+        shift, random, sign = result.sign * moved, rows.result.random, result.sign
         if conditional and flag(conditional, "conditional"):
             return self._averaged(theta, shift, *rows.effect_nodes(X, shift.size, True))
         if random is None:
-            return PredictedDistribution(result.link, result.basis, theta, shift, result.time, gain=sign)
+            return PredictedDistribution(rows.link, result.basis, theta, shift, result.time, gain=sign)
         Z = rows.effect_columns(X, n_rows or shift.size)
         size = result.link.widened_by_normal(random.deviations(Z))
         if size is not None:  # noise plus random effects has the distribution of the link, only wider

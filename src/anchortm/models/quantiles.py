@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._typing import Covariates, Numbers
+from anchortm._typing import Covariates, Numbers, Place
 from anchortm.inputs.judgement import OnBadRows, Unknown
 
 __all__ = ["Quantiles"]
@@ -27,12 +27,13 @@ class Quantiles:
         n_rows: int | None = None,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> NDArray[Any]:
         """Return quantiles of the predicted distribution of each row.
 
         Parameters
         ----------
-        X, offset, n_rows, on_bad_rows, unknown
+        X, offset, n_rows, on_bad_rows, unknown, place
             As for ``predict_distribution``.
         quantiles : number or vector
             Probabilities between 0 and 1.
@@ -51,6 +52,6 @@ class Quantiles:
         array([[173., 420.],
                [ 71., 303.]])
         """
-        policy: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unknown": unknown}
+        policy: dict[str, Any] = {"on_bad_rows": on_bad_rows, "unknown": unknown, "place": place}
         found = self.predict_distribution(X, offset=offset, n_rows=n_rows, **policy)
         return np.asarray(found.ppf(np.atleast_1d(quantiles)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._typing import Covariates, Numbers
+from anchortm._typing import Covariates, Numbers, Place
 from anchortm.bases import Basis, LinearBasis, LogLinearBasis, OrdinalBasis
 from anchortm.engine.baseline_rules import BaselineRule, Bernstein, Classes, Given
 from anchortm.exceptions import InputError, UnavailableError
@@ -278,6 +279,7 @@ class OrdinalRegression(Classifier, TransformationModel):
         n_rows: int | None = None,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Array:
         """Return the probability of each class.
 
@@ -289,7 +291,7 @@ class OrdinalRegression(Classifier, TransformationModel):
             Added to x'beta. Needed if the model was fitted with an offset.
         n_rows : int, optional
             Number of rows to predict for ``X=None``.
-        on_bad_rows, unknown
+        on_bad_rows, unknown, place
             As for ``predict_distribution``.
 
         Returns
@@ -306,17 +308,20 @@ class OrdinalRegression(Classifier, TransformationModel):
         array([[0.22, 0.54, 0.2 , 0.03, 0.01],
                [0.22, 0.54, 0.2 , 0.03, 0.01]])
         """
-        work = self._probabilities
+        work = partial(self._probabilities, place=place)
         return np.asarray(self.new_rows_.answer(work, X, n_rows, on_bad_rows, unknown, offset=offset))
 
-    def _probabilities(self, X: Covariates, n_rows: int | None, *, offset: Numbers | None) -> Array:
+    def _probabilities(
+        self, X: Covariates, n_rows: int | None, *, offset: Numbers | None, place: Place = "average"
+    ) -> Array:
         """Return the probability of each class."""
+        rows = self.rows_at(place)
         if self.result_.random is not None:
             return self._predicted(X, n_rows, offset=offset).probabilities()
-        theta, shift = self.new_rows_.parts(X, n_rows, offset)
+        theta, shift = rows.parts(X, n_rows, offset)
         inner = np.broadcast_to(theta, (shift.size, self.basis_.n_parameters)) + shift[:, None]
         ends = np.pad(inner, ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf))
-        return np.asarray(np.exp(self.link_.interval(ends[:, :-1], ends[:, 1:]).l))
+        return np.asarray(np.exp(rows.link.log_mass(ends[:, :-1], ends[:, 1:])))
 
     def predict(
         self,
@@ -326,6 +331,7 @@ class OrdinalRegression(Classifier, TransformationModel):
         n_rows: int | None = None,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Any:
         """Return the most probable class of each row; arguments as for ``predict_proba``.
 
@@ -339,11 +345,12 @@ class OrdinalRegression(Classifier, TransformationModel):
         >>> model.predict(data[:3])
         array([2, 2, 3])
         """
-        return self.new_rows_.answer(self._most_probable, X, n_rows, on_bad_rows, unknown, offset=offset)
+        work = partial(self._most_probable, place=place)
+        return self.new_rows_.answer(work, X, n_rows, on_bad_rows, unknown, offset=offset)
 
-    def _most_probable(self, X: Covariates, n_rows: int | None, *, offset: Numbers | None) -> NDArray[Any]:
+    def _most_probable(self, X: Covariates, n_rows: int | None, **asked: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        return np.asarray(self.classes_[np.argmax(self._probabilities(X, n_rows, offset=offset), axis=1)])
+        return np.asarray(self.classes_[np.argmax(self._probabilities(X, n_rows, **asked), axis=1)])
 
 
 @model

@@ -185,7 +185,7 @@ class PredictedDistribution(Distribution):
     def _log_mass(self, codes: Array) -> Array:
         whole = np.isfinite(codes) & (codes == np.floor(codes)) & (codes >= 0)
         lower, upper = (self.transformation.table(at, lambda h, _: h) for at in (codes - 1.0, codes))
-        return np.where(whole, self.link.interval(lower, upper).l, -np.inf)
+        return np.where(whole, self.link.log_mass(lower, upper), -np.inf)
 
     def ppf(self, q: ArrayLike) -> NDArray[Any]:
         """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never gets there."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from anchortm._util.checks import finite_numbers, flag
 from anchortm.engine.mean_problem import MeanResult
 from anchortm.engine.rows.quadrature import MovedMeans
+from anchortm.engine.rows.shifted_rows import ShiftedMeans
 from anchortm.exceptions import AnchorTMWarning, InputError
 from anchortm.inputs.judgement import Unknown
 from anchortm.inputs.mean_outcomes import check_rows
@@ -19,6 +20,7 @@ from anchortm.inputs.response import Response
 from anchortm.predict.family import AveragedFamily, FamilyDistribution
 from anchortm.predict.new_rows import NewRows
 from anchortm.predict.reading import ReadRows
+from anchortm.predict.shifted_family import shifted_family
 
 __all__ = ["MeanRows"]
 
@@ -73,8 +75,8 @@ class MeanRows(NewRows):
             return np.asarray(self.result.link.mean(self.inside(eta)).mu)
 
     def averages(self, X: Any, n_rows: int | None, offset: Any) -> Array:
-        """Return the means of rows, averaged over random effects if there are any."""
-        if self.result.random is not None:
+        """Return the means of rows, averaged over random effects and over the shift of a place if there are any."""
+        if self.result.random is not None or self.law is not None:
             return self.predicted(X, n_rows, offset).mu
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
         return self.means(self.eta(X, n_rows, offset))
@@ -87,6 +89,8 @@ class MeanRows(NewRows):
         link, (theta, shift) = self.result.link, self.parts(X, n_rows, offset)
         numbers, eta = self.trials(trials, shift.size), np.asarray(theta[0] + shift)
         if self.result.random is None and not (conditional and flag(conditional, "conditional")):
+            if self.law is not None:
+                return shifted_family(link, self.inside(eta), numbers, shift, self.law)
             return FamilyDistribution(link, self.means(eta), numbers, shift)
         added, weights = self.effect_nodes(X, shift.size, conditional)
         return AveragedFamily.of(link, eta[:, None] + added, np.asarray(weights), numbers, shift)
@@ -96,9 +100,16 @@ class MeanRows(NewRows):
         response, theta, shift = self.outcome_and_parts(X, y, offset)
         return np.asarray(theta[0] + shift), self.result.link.outcome(response.upper, response.trials)
 
+    def shifted(self, X: Any, y: Any, offset: Any) -> ShiftedMeans:
+        """Return the rows as functions of a shift of their linear predictors."""
+        self.check_shift()
+        return ShiftedMeans.of(self.result.link, *self.eta_and_outcome(X, y, offset))
+
     def logliks(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
         """Return the log-likelihood and the score residual of each row."""
         link = self.result.link
+        if self.law is not None:
+            return self.shifted(X, y, offset).averages(self.law)
         eta, outcome = self.eta_and_outcome(X, y, offset)
         if self.result.random is not None:
             loglik, r = self.marginal(X, MovedMeans(link, eta, outcome))

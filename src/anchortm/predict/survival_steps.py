@@ -14,6 +14,7 @@ from anchortm._util.checks import probabilities, real_numbers
 from anchortm.bases import Basis, Increments
 from anchortm.engine.hazard_steps import Steps
 from anchortm.exceptions import InputTypeError
+from anchortm.links import Link
 from anchortm.predict.protocol import Distribution, as_rows, check_shape, known_to_exceed, labels_of
 
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ class StepDistribution(Distribution):
         What each outcome is known to exceed, see ``given``.
     centre : number
         The shift at which the baseline hazards hold; a row's hazard is exp(shift - centre) times them.
+    link : Link or None
+        How the cumulative hazard of a row becomes its distribution, F(log hazard), where hazards are averaged over
+        shifts between places. None is 1 - exp(-hazard).
 
     See Also
     --------
@@ -106,6 +110,7 @@ class StepDistribution(Distribution):
     shift: Array
     after: Array | None = None
     centre: float = 0.0
+    link: Link | None = None
     outcome_name: str | None = field(default=None, kw_only=True)
     labels: pd.Index | None = field(default=None, kw_only=True)
 
@@ -154,11 +159,26 @@ class StepDistribution(Distribution):
     def cumhazard(self, y: ArrayLike) -> Array:
         """Return the cumulative hazard, -log P(Y > y)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._table(
-                real_numbers(y, "y"),
-                "y",
-                lambda curve, at, shift, known: np.maximum(curve(at) - known, 0.0) * np.exp(shift),
-            )
+            return self._table(real_numbers(y, "y"), "y", self._between)
+
+    def _between(self, curve: Steps, at: Array, shift: Array, known: Array) -> Array:
+        """Return the cumulative hazard from where it is ``known`` up to ``at``."""
+        if self.link is None:
+            return np.asarray(np.maximum(curve(at) - known, 0.0) * np.exp(shift))
+        return np.maximum(self._averaged(curve(at), shift) - self._averaged(known, shift), 0.0)
+
+    def _averaged(self, hazard: Array, shift: Array) -> Array:
+        """Return -log of the average of P(Y > y), where a row at shift 0 has this cumulative hazard."""
+        assert self.link is not None  # noqa: S101
+        with np.errstate(divide="ignore"):
+            return -self.link.log_sf(np.log(hazard) + shift)
+
+    def _time_of(self, curve: Steps, z: Array, shift: Array, known: Array) -> Array:
+        """Return when the cumulative hazard has grown by z since it was ``known``."""
+        if self.link is None:
+            return curve.first_at(z * np.exp(-shift) + known)
+        total = self.link.quantile_from_log_sf(-(z + self._averaged(known, shift)))
+        return curve.first_at(np.exp(total - shift))
 
     def logsf(self, y: ArrayLike) -> Array:
         """Return log P(Y > y)."""
@@ -190,7 +210,7 @@ class StepDistribution(Distribution):
 
     def _first(self, hazard: Array) -> Array:
         with np.errstate(over="ignore"):
-            found = self._table(hazard, "q", lambda curve, z, shift, known: curve.first_at(z * np.exp(-shift) + known))
+            found = self._table(hazard, "q", self._time_of)
         lowest = 0.0 if all((curve.time[:1] >= 0.0).all() for curve in self.curves) else -np.inf
         start = np.full(len(self), lowest) if self.after is None else self.after
         # a hazard of zero is reached at the start, before any step

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from anchortm._typing import AnyTable, Array
+from anchortm._typing import AnyTable, Array, Place
 from anchortm._util.files import beside, remove_folder, write_whole
 from anchortm._util.frames import is_batched, is_frame, known, native, select, take
 from anchortm._util.pipelines import model_of
@@ -24,6 +25,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.judgement import OnBadRows, Unknown, check_policy, warn_of_mapped
 from anchortm.predict.extrapolation import beyond_the_data, outside_range
 from anchortm.predict.marked import spread
+from anchortm.predict.new_rows import check_place
 from anchortm.predict.protocol import Distribution
 from anchortm.predict.reading import ReadRows
 
@@ -45,6 +47,7 @@ def predict_table(
     extrapolation: bool = False,
     on_bad_rows: OnBadRows = "error",
     unknown: Unknown = "error",
+    place: Place = "average",
     progress: bool | None = None,
 ) -> Any:
     """Return or write predictions for the rows of a table of any size.
@@ -76,6 +79,8 @@ def predict_table(
         How to read levels of covariates that the fit has not seen: not at all, as the reference level of their coding,
         or as the level that was rarest in the fit. The last two add ``mapped``, such as "stage 'V' read as 'I'", which
         is empty for rows without such levels; a warning counts the rows (with Dask, those of each partition).
+    place : {"average", "new"}
+        Whether rows come from an average place of the fit or from a new one, as for ``predict_distribution``.
     progress : bool, optional
         Show a progress bar; by default in a terminal or notebook only.
 
@@ -109,7 +114,8 @@ def predict_table(
     policy = _Policy(on_bad_rows, unknown) if check_policy(on_bad_rows, unknown) else None
     asked = asked if policy is None else _with_words(asked, policy)
     mapped: list[Counter[Any]] = []
-    work = partial(_predict, model=model, asked=asked, policy=policy, mapped=mapped)
+    at = _at_place(model, place)
+    work = partial(_predict, model=model, asked=asked, policy=policy, mapped=mapped, at=at)
     if not is_batched(data):
         table = native(data)
         if not is_frame(table):
@@ -121,7 +127,7 @@ def predict_table(
     source.check(columns := _columns(model, keep, source.names))
     if type(data).__module__.startswith("dask"):
         frame: Any = data
-        alone = partial(_predict, model=model, asked=asked, policy=policy)
+        alone = partial(_predict, model=model, asked=asked, policy=policy, at=at)
         lazy = frame[columns].map_partitions(alone, meta=_meta(frame._meta, model, asked, policy))
         return lazy if output is None else _write_folder(lazy, os.fspath(output))
     if output is None:
@@ -132,6 +138,17 @@ def predict_table(
         _stream(source, work, columns, output, asked)
     warn_of_mapped(sum(mapped, Counter()))
     return None
+
+
+def _at_place(model: Any, place: Place) -> dict[str, Any]:
+    """Return the argument of predictions for rows of a new place; refuse a model that does not know places."""
+    if not check_place(place):
+        return {}
+    if not hasattr(model, "predict_distribution"):
+        raise InputTypeError(f'{type(model).__name__} predicts no distribution: leave place="new" out')
+    if hasattr(type(model), "place_sd_rowwise_"):
+        model.place_sd_rowwise_  # noqa: B018 - raises an error before rows are read, or is computed once for all
+    return {"place": place}
 
 
 class _Policy(NamedTuple):
@@ -224,8 +241,12 @@ def _predict(
     asked: dict[str, tuple[str, Any]],
     policy: _Policy | None = None,
     mapped: list[Counter[Any]] | None = None,
+    at: Mapping[str, Any] = MappingProxyType({}),
 ) -> pd.DataFrame:
-    """Return the predictions of rows in memory; what levels were read as others goes to ``mapped``, or is warned of."""
+    """Return the predictions of rows in memory; what levels were read as others goes to ``mapped``, or is warned of.
+
+    ``at`` are more arguments of the predictions.
+    """
     import pandas as pd
 
     names = [str(name) for name in table.columns]
@@ -233,7 +254,7 @@ def _predict(
     known(keep, names)
     X = table if hasattr(model, "formula_") else table[_features(model, names)]
     kept = select(table, keep)
-    column = _Columns(model, X, kept) if policy is None else _MarkedColumns(model, X, kept, policy)
+    column = _Columns(model, X, kept, **at) if policy is None else _MarkedColumns(model, X, kept, policy, **at)
     result = pd.DataFrame({name: column(*what) for name, what in asked.items() if what[0] != "beyond"})
     if "beyond_data" in asked:
         predicted = [name for name, (kind, _) in asked.items() if kind in ("ppf", "prediction")]
@@ -280,7 +301,7 @@ class _Columns:
 class _MarkedColumns(_Columns):
     """The same of rows of which some are bad: those of the good rows, spread over all."""
 
-    def __init__(self, model: Any, X: Any, kept: pd.DataFrame, policy: _Policy) -> None:
+    def __init__(self, model: Any, X: Any, kept: pd.DataFrame, policy: _Policy, **at: Any) -> None:
         rows = getattr(model, "new_rows_", None)
         if rows is None:
             raise InputTypeError(f"{type(model).__name__} cannot mark rows or map levels: repair or drop such rows")
@@ -289,7 +310,7 @@ class _MarkedColumns(_Columns):
         if not policy.marks:
             self.read.judgement.check()
         numbers = {name: values for name, values in self.read.taken.items() if values is not None}
-        super().__init__(model, self.read.X, kept, **numbers)
+        super().__init__(model, self.read.X, kept, **numbers, **at)
 
     def __call__(self, kind: str, argument: Any) -> Any:
         judgement = self.read.judgement

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._typing import AnyTable, Array, Axis, Covariates, Labels, Numbers, Outcome, Place, Seed
 from anchortm._util.checks import level_between
 from anchortm._util.frames import aligned, name_of, native, take
 from anchortm._util.html import report
@@ -22,6 +22,7 @@ from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.new_rows import check_place
 from anchortm.predict.observed import environments_of, rows_of_table
 from anchortm.scores.calibration import pit
 from anchortm.scores.outcomes import check_predicted, known_rows, known_values
@@ -122,6 +123,7 @@ def score_table(
     level: float = 0.9,
     times: Sequence[float] | None = None,
     random_state: Seed = 0,
+    place: Place = "average",
 ) -> ScoreTable:
     """Return the scores of a fitted model on these rows, together and by environment.
 
@@ -148,6 +150,9 @@ def score_table(
         Times of the Brier score.
     random_state : int, Generator or None
         Seed of the draws.
+    place : {"average", "new"}
+        Whether predictions are those for an average place of the fit or for a new one, as for
+        ``predict_distribution``.
 
     See Also
     --------
@@ -171,10 +176,11 @@ def score_table(
     model = model_of(model)
     X, y = rows_of_table(model, X, y)
     environments = environments_of(model, X, y, environments)
-    response, distribution, codes, names = _observed(model, X, y, environments, offset)
+    at: dict[str, Any] = {"place": place} if check_place(place) else {}
+    response, distribution, codes, names = _observed(model, X, y, environments, offset, at)
     n = len(response)
     u = pit(distribution, response, random_state)
-    rows = pd.DataFrame({"environment": names[codes], "nll": _nll(model, X, response, offset, codes)})
+    rows = pd.DataFrame({"environment": names[codes], "nll": _nll(model, X, response, offset, codes, at)})
     rows["crps"], rows["pit"], rows["coverage"] = (
         crps_of_rows(distribution, response),
         u,
@@ -219,6 +225,7 @@ def transforms(
     environments: Labels | None = None,
     offset: Numbers | None = None,
     random_state: Seed = 0,
+    place: Place = "average",
 ) -> pd.DataFrame:
     """Return environment and probability integral transform of each row; arguments as for ``score_table``.
 
@@ -232,15 +239,16 @@ def transforms(
     """
     import pandas as pd
 
+    at: dict[str, Any] = {"place": place} if check_place(place) else {}
     model = model_of(model)
     X, y = rows_of_table(model, X, y)
     environments = environments_of(model, X, y, environments)
-    response, distribution, codes, names = _observed(model, X, y, environments, offset)
+    response, distribution, codes, names = _observed(model, X, y, environments, offset, at)
     return pd.DataFrame({"environment": names[codes], "pit": pit(distribution, response, random_state)})
 
 
 def _observed(
-    model: Any, X: Any, y: Any, environments: Labels | None, offset: Numbers | None
+    model: Any, X: Any, y: Any, environments: Labels | None, offset: Numbers | None, at: Mapping[str, Any]
 ) -> tuple[Response, PredictedDistribution, NDArray[np.intp], NDArray[Any]]:
     """Return outcomes, predictions, and codes and names of the environments (a single one if None)."""
     check_is_fitted(model, "coef_")
@@ -255,17 +263,19 @@ def _observed(
     if codes.size != n:
         raise InputError(f"environments has {codes.size} rows, but y has {n}")
     trials = {} if response.trials is None else {"trials": response.trials}
-    distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None, **trials)
+    distribution = model.predict_distribution(X, offset=offset, n_rows=n if X is None else None, **trials, **at)
     check_predicted(distribution)
     if len(distribution) != n:
         raise InputError(f"X has {len(distribution)} rows, but y has {n}")
     return response, distribution, codes, names
 
 
-def _nll(model: Any, X: Any, response: Response, offset: Numbers | None, codes: NDArray[np.intp]) -> Array:
+def _nll(
+    model: Any, X: Any, response: Response, offset: Numbers | None, codes: NDArray[np.intp], at: Mapping[str, Any]
+) -> Array:
     """Return the negative log-likelihood of each row; clusters share theirs within each environment."""
     if model.new_rows_.result.random is None:
-        return np.asarray(model.nll(X, response, offset=offset))
+        return np.asarray(model.nll(X, response, offset=offset, **at))
     X, result = native(X), np.empty(len(response))
     for code in np.unique(codes):
         part = np.flatnonzero(codes == code)

@@ -18,6 +18,7 @@ COMMANDS = {
     "predict": "Predict distributions of new rows with a saved model. Without options, prints their medians or "
     "classes.",
     "score": "Score a saved model on rows whose outcome is known, all together and by site.",
+    "recalibrate": "Recalibrate a saved model at a new place by a few rows from there whose outcome is known.",
     "show": "Show what is in a saved model. Prints the formula, the rows of the fit, xi, the coefficients, and the "
     "columns that new rows need.",
     "data": "Write one of the data sets that come with anchortm to a file.",

@@ -11,6 +11,7 @@ __all__ = ["EXAMPLES", "add", "run"]
 
 EXAMPLES = (
     'anchortm fit boston.csv -m c-logit -f "cmedv ~ rm + lstat | town" --xi 10 --save price.json',
+    'anchortm fit boston.csv -m c-probit -f "cmedv ~ rm + lstat | town" --place-variance --save places.json',
     'anchortm fit cgd.csv -m cox -f "Surv(tstop, status) ~ treat + age | center" --xi 0,1,10',
 )
 
@@ -25,6 +26,14 @@ def add(command: Any) -> None:
         "are always read so",
     )
     add_model(command)
+    command.add_argument(
+        "--place-variance",
+        action="store_true",
+        help="measure shifts between places by leaving each of them out, for predict --place new",
+    )
+    command.add_argument(
+        "--environments", metavar="COLUMN", help="column of the places for --place-variance (default: the anchor)"
+    )
     command.add_argument("-s", "--save", metavar="FILE", help="write the fitted model to this .json file (one xi)")
     add_output(command, "the coefficients")
     add_json(command, "the result")
@@ -45,8 +54,9 @@ def run(options: Any) -> None:
     if len(options.xi) > 1:
         if batches:
             raise InputError("a table that is read in batches needs a single --xi: run one command for each value")
-        if options.save:
-            raise InputError(f"--save needs a single --xi, not {len(options.xi)} values")
+        single = "--save" if options.save else "--place-variance" if options.place_variance else ""
+        if single:
+            raise InputError(f"{single} needs a single --xi, not {len(options.xi)} values")
         rows, columns = prepare(options)
         table = anchor_path(*rows, xis=options.xi, **columns).frame()
         report(options, table, lambda: as_text(table.drop(columns=TECHNICAL)))
@@ -70,7 +80,8 @@ def _fitted(options: Any, data: Any) -> Any:
         data,
         sample_weight=options.weights,
         offset=options.offset,
-        **(model.get_params(deep=False) | {"xi": options.xi[0]}),
+        environments=options.environments,
+        **(model.get_params(deep=False) | {"xi": options.xi[0], "place_variance": options.place_variance}),
     )
 
 
@@ -79,11 +90,13 @@ def _facts(model: Any, summary: Any, table: Any) -> dict[str, Any]:
     from anchortm.cli.words import in_shell
 
     names = ("xi", "n_rows", "n_anchors", "loglik", "loss", "penalty", "converged", "kkt", "min_eigenvalue", "n_iter")
+    places = model.place_variance_.record() if "places" in model.result_.computed else None
     return {
         "model": type(model).__name__,
         **{name: getattr(model, f"{name}_") for name in names},
         "coefficients": table.to_dict("records"),
         "baseline": summary.baseline,
         "support": getattr(model, "support_", None),
+        **({} if places is None else {"places": places}),
         "notes": [in_shell(text) for text in summary.warnings],
     }

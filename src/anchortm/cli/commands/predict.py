@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from anchortm.cli.options import add_json, add_output, add_table
+from anchortm.cli.options import add_json, add_output, add_place, add_table
 from anchortm.cli.parsing import numbers
 from anchortm.exceptions import InputError
 
 __all__ = ["EXAMPLES", "add", "run"]
 
-EXAMPLES = ("anchortm predict price.json boston.csv --quantiles 0.1,0.5,0.9 --sf 30,50 --output predictions.csv",)
+EXAMPLES = (
+    "anchortm predict price.json boston.csv --quantiles 0.1,0.5,0.9 --sf 30,50 --output predictions.csv",
+    "anchortm predict places.json boston.csv --quantiles 0.1,0.5,0.9 --place new",
+)
 
 
 def add(command: Any) -> None:
@@ -48,6 +51,7 @@ def add(command: Any) -> None:
         help="levels that the fit has not seen: error (the default), baseline to read them as the reference level, "
         "rare as the rarest one",
     )
+    add_place(command)
     add_output(command, "all rows")
     add_json(command, "all rows")
 
@@ -70,6 +74,7 @@ def run(options: Any) -> None:
         "extrapolation": options.extrapolation,
         "on_bad_rows": options.bad_rows,
         "unknown": options.unknown,
+        "place": options.place,
     }
     many = in_batches(options.data)
     whole = all(str(file).endswith(".parquet") for file in (options.data, options.output)) and not options.dates

@@ -22,15 +22,17 @@ from anchortm.inputs.design import to_design
 from anchortm.inputs.formula import Formula
 from anchortm.models.boosted.answers import BoostedAnswers
 from anchortm.models.boosted.booster import Stage
-from anchortm.models.boosted.refit import STRONGEST, Base, Rows, Target
+from anchortm.models.boosted.refit import FLATTEST, STRONGEST, Base, Rows, Target
 
 __all__ = ["Adapted"]
 
 Array = NDArray[np.float64]
 
+BOOSTED_WAYS = ("shift", "baseline", "trees")
+
 
 class Adapted(BoostedAnswers):
-    """Methods that derive one boosted model from another: ``staged`` and ``refit``."""
+    """Methods that derive one boosted model from another: ``staged``, ``recalibrate`` and ``refit``."""
 
     def staged(self, n_rounds: int) -> Self:
         """Return the model after its first ``n_rounds`` rounds.
@@ -56,7 +58,7 @@ class Adapted(BoostedAnswers):
         there = self._fitted().n_rounds
         if whole_number(n_rounds, "n_rounds", 0) > there:
             raise InputError(f"n_rounds = {n_rounds} is more than the {there} rounds of the fit")
-        if self.boosted_.refit is not None:
+        if self.boosted_.refit is not None or self.model_.result_.recalibration is not None:
             raise InputError("a refitted model has no earlier rounds: use the model before the refit")
         if n_rounds == there:
             return copy(self)
@@ -66,6 +68,78 @@ class Adapted(BoostedAnswers):
         result = copy(self)
         result.model_ = self.model_.with_result(None, told)
         result.boosted_ = self.boosted_.first(n_rounds, stage.beta)
+        return result
+
+    def recalibrate(
+        self,
+        X: Covariates,
+        y: Outcome | None = None,
+        *,
+        what: str = "auto",
+        prior: str | float = "places",
+        offset: Numbers | None = None,
+        sample_weight: Numbers | None = None,
+        strength: float | None = None,
+        floor: float = FLATTEST,
+    ) -> Self:
+        """Return the fitted model recalibrated at a new place, by a few rows from there with known outcomes.
+
+        Parameters
+        ----------
+        X, y, offset, sample_weight
+            Rows from the new place.
+        what : {"auto", "shift", "baseline", "trees"}
+            What differs at the new place. "shift": the level of h. "baseline": the whole baseline, while f stays.
+            "trees": also the values of the leaves, as ``refit`` does. "auto" is the shift, because trees would have to
+            be grown again without each place to choose.
+        prior : "places" or float
+            Variance of the shift between places, on the scale of h. "places" takes ``place_sd_`` of the fit; if that is
+            not known, a tenth of the variance of rows, with a warning. For "shift" only.
+        strength : float, optional
+            How many rows of the fit the previous fit counts for, if its baseline or its trees move. By default 20 for
+            "baseline", and chosen by cross-validation for "trees".
+        floor : float
+            For "baseline": smallest slope of h as a share of its former slope. That of "trees" is 0.2.
+
+        Returns
+        -------
+        AnchorBoostedTM
+            ``recalibration_`` has what was found. Predictions are averages over the posterior distribution of the
+            shift; after "trees" they take all parameters as known.
+
+        See Also
+        --------
+        anchortm.NormalLinear.recalibrate : of models without trees, with more explanations
+        anchortm.AnchorBoostedTM.refit : the same as ``what="trees"``
+
+        Examples
+        --------
+        >>> import numpy as np, anchortm as atm
+        >>> rng = np.random.default_rng(1)
+        >>> x = rng.uniform(-2, 2, size=(500, 1))
+        >>> y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=500)
+        >>> model = atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=50).fit(x[:400], y[:400])
+        >>> target = model.recalibrate(x[400:405], y[400:405] + 1.0, prior=4.0)  # a site where all is higher by 1
+        >>> target.recalibration_
+        Recalibration(shift 3.27 +- 0.44 from 5 rows, prior sd 2)
+        >>> bool(target.nll(x[430:], y[430:] + 1.0).mean() < model.nll(x[430:], y[430:] + 1.0).mean())
+        True
+        """
+        from anchortm.newplace.recalibration import Asked, moved_to_place
+
+        self._fitted()
+        asked = Asked.of(what, prior, 20.0 if strength is None else strength, floor, 1.0, BOOSTED_WAYS)
+        if self.boosted_.refit is not None:
+            raise InputError("this model is refitted already: recalibrate the model before, with all rows of the place")
+        if X is None:
+            raise InputError("X is None: pass the covariates of rows from the new place")
+        if what == "trees":
+            return self.refit(X, y, sample_weight=sample_weight, offset=offset, strength=strength)
+        found = moved_to_place(self._asked(), X, y, asked, offset, sample_weight, trees=self)
+        names = ("baseline", "typical", "atom", "recalibration", "warnings")
+        own = replace(self.model_.result_, **{name: getattr(found, name) for name in names})
+        result = copy(self)
+        result.model_ = self.model_.with_result(None, own)
         return result
 
     def refit(
@@ -87,7 +161,8 @@ class Adapted(BoostedAnswers):
         Parameters
         ----------
         X, y, sample_weight, offset
-            Rows from the target site. Without rows the model does not change.
+            Rows from the target site. Without rows the model does not change. ``recalibrate`` has this and simpler ways
+            to adapt to a site.
         strength : float, optional
             Number of rows that the previous fit counts for. Above 1e8 the model does not change, because the changes
             would be lost in rounding. By default cross-validation chooses among values from 1 (30 / n for fewer than
@@ -111,6 +186,8 @@ class Adapted(BoostedAnswers):
         True
         """
         self._fitted()
+        if self.model_.result_.recalibration is not None:
+            raise InputError("this model is recalibrated already: refit the model before, with all rows of the place")
         if strength is not None and not one_number(strength, "strength") > 0.0:
             raise InputError(f"strength must be positive, not {strength!r}")
         if X is None:

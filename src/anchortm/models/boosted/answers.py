@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from anchortm._typing import Covariates, Numbers, Outcome
+from anchortm._typing import Covariates, Numbers, Outcome, Place
 from anchortm._util.checks import check_weights
 from anchortm._util.estimators import BaseEstimator
 from anchortm._util.frames import aligned, native
 from anchortm.bases import Basis
+from anchortm.engine.place_variance import PlaceVariance
+from anchortm.engine.recalibration.record import Recalibration
 from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError, InputTypeError, UnavailableError
 from anchortm.inference.summary import Summary
@@ -27,15 +30,16 @@ from anchortm.inputs.response import Response
 from anchortm.links import Link
 from anchortm.models.attributes import Found, not_fitted
 from anchortm.models.base import TransformationModel
-from anchortm.models.boosted.describe import describe
+from anchortm.models.boosted.describe import describe, refit_record
 from anchortm.models.boosted.result import BoostedResult
 from anchortm.models.boosted.trees import Tree
+from anchortm.models.new_places import AtPlaces
 from anchortm.models.quantiles import Quantiles
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.fitted import NOT_AT_HAND
 from anchortm.predict.marked import MarkedDistribution
-from anchortm.predict.new_rows import NewRows
+from anchortm.predict.new_rows import NewRows, check_place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,12 +81,14 @@ class OfModel(Found[T]):
         return model
 
 
-class BoostedAnswers(Quantiles):
+class BoostedAnswers(AtPlaces, Quantiles):
     """The methods of a fitted boosted model."""
 
     model: TransformationModel
     learner: str
     model_: TransformationModel  # the fitted inner model
+    place_variance: bool
+    _measured_places: Callable[[], PlaceVariance]
     boosted_: BoostedResult
     xi_ = OfModel[float]()
     loss_ = OfModel[float]()
@@ -120,6 +126,16 @@ class BoostedAnswers(Quantiles):
     covariate_ranges_ = OfBoosting[Array]("covariate_ranges")
     n_features_in_ = OfBoosting[int]("n_features_in")
     refit_ = OfBoosting[dict[str, Any]]("refit")
+
+    @property
+    def recalibration_(self) -> Recalibration:
+        """Return what ``recalibrate`` or ``refit`` found at a new place."""
+        boosted, inner = self._fitted(), self.model_.result_
+        if inner.recalibration is not None:
+            return inner.recalibration
+        if boosted.refit is None:
+            raise UnavailableError(f"this fit of {type(self).__name__} does not have recalibration_")
+        return refit_record(boosted.refit, inner)
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
@@ -189,6 +205,8 @@ class BoostedAnswers(Quantiles):
                 self._fitted()
             if name == "rows_used_":  # or because there are no rows
                 raise UnavailableError(NOT_AT_HAND)
+            if name in ("place_variance_", "place_sd_", "place_sd_rowwise_"):
+                self._measured_places()  # says why the property failed
             if hasattr(TransformationModel, name) and ("model_" in self.__dict__ or not name.endswith("_")):
                 why = parts.refusal("boosting", "sandwich") if name in BY_COVARIANCE else INSTEAD
                 raise NotForBoostedError(f"{type(self).__name__} has no {name}: {why}")
@@ -199,6 +217,8 @@ class BoostedAnswers(Quantiles):
         asked = self._asked()
         if X is None:
             raise InputError("X is None: a boosted model needs covariates; pass those of the rows")
+        if check_place(options.get("place", "average")):
+            self.place_variance_  # noqa: B018 - the inner model does not know how to compute it
         return getattr(asked, what)(X, *y, offset=offset, **options)
 
     def _response(self, X: Any, y: Any, n: int) -> Response:
@@ -218,6 +238,7 @@ class BoostedAnswers(Quantiles):
         n_rows: int | None = None,
         on_bad_rows: Literal["error"] = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> PredictedDistribution: ...
 
     @overload
@@ -229,6 +250,7 @@ class BoostedAnswers(Quantiles):
         n_rows: int | None = None,
         on_bad_rows: Literal["mark"],
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> MarkedDistribution: ...
 
     def predict_distribution(
@@ -239,6 +261,7 @@ class BoostedAnswers(Quantiles):
         n_rows: int | None = None,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Any:
         """Return the predicted distribution of each row.
 
@@ -256,6 +279,8 @@ class BoostedAnswers(Quantiles):
         unknown : {"error", "baseline", "rare"}
             How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
             coding, or as the level that was rarest in the fit. A warning counts the rows.
+        place : {"average", "new"}
+            Whether rows come from an average place, or from a new one; as for the other models.
 
         Returns
         -------
@@ -276,7 +301,7 @@ class BoostedAnswers(Quantiles):
         array([[0.93, 0.74],
                [0.89, 0.6 ]])
         """
-        return self._ask("predict_distribution", X, offset, on_bad_rows=on_bad_rows, unknown=unknown)
+        return self._ask("predict_distribution", X, offset, on_bad_rows=on_bad_rows, unknown=unknown, place=place)
 
     def predict(
         self,
@@ -285,19 +310,20 @@ class BoostedAnswers(Quantiles):
         offset: Numbers | None = None,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Any:
         """Return the conditional median of each row, or its most probable class.
 
         Parameters
         ----------
-        X, offset, on_bad_rows, unknown
+        X, offset, on_bad_rows, unknown, place
             As for ``predict_distribution``.
 
         Returns
         -------
         array of shape (n,)
         """
-        return self._ask("predict", X, offset, on_bad_rows=on_bad_rows, unknown=unknown)
+        return self._ask("predict", X, offset, on_bad_rows=on_bad_rows, unknown=unknown, place=place)
 
     @available_if(  # type: ignore[untyped-decorator]
         lambda self: hasattr(self.model, "predict_proba")
@@ -309,9 +335,11 @@ class BoostedAnswers(Quantiles):
         offset: Numbers | None = None,
         on_bad_rows: OnBadRows = "error",
         unknown: Unknown = "error",
+        place: Place = "average",
     ) -> Array:
         """Return the probability of each class, one row for each row of X; arguments as for ``predict``."""
-        return np.asarray(self._ask("predict_proba", X, offset, on_bad_rows=on_bad_rows, unknown=unknown))
+        policy = {"on_bad_rows": on_bad_rows, "unknown": unknown, "place": place}
+        return np.asarray(self._ask("predict_proba", X, offset, **policy))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -321,12 +349,14 @@ class BoostedAnswers(Quantiles):
         tags.input_tags.sparse = base.input_tags.sparse
         return tags
 
-    def nll(self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None) -> Array:
+    def nll(
+        self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None, place: Place = "average"
+    ) -> Array:
         """Return the negative log-likelihood of each row.
 
         Parameters
         ----------
-        X, offset
+        X, offset, place
             As for ``predict_distribution``.
         y : array, Response or ordered categorical, optional
             Outcomes. After ``from_formula`` they are taken from the table if y is not given.
@@ -335,7 +365,7 @@ class BoostedAnswers(Quantiles):
         -------
         array of shape (n,)
         """
-        return np.asarray(self._ask("nll", X, offset, y))
+        return np.asarray(self._ask("nll", X, offset, y, place=place))
 
     def residuals(
         self, X: Covariates, y: Outcome | None = None, *, offset: Numbers | None = None, which: str = "shift"
@@ -363,11 +393,12 @@ class BoostedAnswers(Quantiles):
         sample_weight: Numbers | None = None,
         *,
         offset: Numbers | None = None,
+        place: Place = "average",
     ) -> float:
         """Return the mean log-likelihood of the rows; arguments as for ``nll``, and weights for the mean."""
         sample_weight = Formula.new_column(X, sample_weight)
         aligned(X=X, y=y, sample_weight=sample_weight)
-        nll = self.nll(X, y, offset=offset)
+        nll = self.nll(X, y, offset=offset, place=place)
         return float(-np.average(nll, weights=check_weights(sample_weight, nll.size)))
 
     def extrapolation(self, X: Covariates, y: Numbers | None = None) -> pd.DataFrame:

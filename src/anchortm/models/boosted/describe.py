@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from anchortm.engine.recalibration.record import Recalibration
+from anchortm.engine.result import FitResult
 from anchortm.inference.summary import Summary, baseline_facts
+from anchortm.models.boosted.refit import FLATTEST
 
-__all__ = ["describe"]
+__all__ = ["describe", "refit_record"]
 
 
 def describe(model: Any) -> Summary:
@@ -68,3 +71,21 @@ def _refit_fact(refit: dict[str, Any]) -> str:
     if not math.isfinite(refit["strength"]):
         return f"{refit['rows']} rows from the target, no change: the lines below describe the fit before"
     return f"{refit['rows']} rows from the target, strength {refit['strength']:g}; the lines below describe these rows"
+
+
+def refit_record(refit: dict[str, Any], inner: FitResult) -> Recalibration:
+    """Return a refit in the words of a recalibration; several values move, so that there is no single shift."""
+    moved = math.isfinite(refit["strength"])
+    certificate: dict[str, Any] = {"score": inner.kkt, "converged": inner.converged, "history": inner.history}
+    return Recalibration(
+        "trees",
+        refit["rows"],
+        inner.n_total if moved else float(refit["rows"]),
+        prior=math.nan,
+        prior_from="strength",
+        shift=math.nan if moved else 0.0,
+        std_error=math.nan,
+        strength=refit["strength"],
+        floor=FLATTEST,
+        **(certificate if moved else {}),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Self
@@ -17,8 +18,7 @@ from anchortm._util.checks import flag, generator, one_number, whole_number
 from anchortm._util.estimators import BaseEstimator
 from anchortm._util.html import EstimatorInNotebook
 from anchortm._util.progress import Task
-from anchortm.engine.data import Data
-from anchortm.engine.lost_columns import Lost, identified, lost_strata
+from anchortm.engine.data import Data, Strata
 from anchortm.engine.preparation import prepare_unchecked
 from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
@@ -29,12 +29,12 @@ from anchortm.inputs.missing import whole_inputs
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.booster import Booster, Stage
 from anchortm.models.boosted.growth import Binned, binned, grow
+from anchortm.models.boosted.left_out import LeftOut
 from anchortm.models.boosted.result import BoostedResult
-from anchortm.models.boosted.rows import Watched, beside, check_covariates, check_identified, checked, covariate_ranges
+from anchortm.models.boosted.rows import Watched, beside, check_covariates, checked, covariate_ranges
 from anchortm.models.boosted.shape import Shape
 from anchortm.models.boosted.trees import Tree
-from anchortm.models.boosted.uncertainty import Resampled
-from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, watch, without
+from anchortm.models.boosted.validation import Groups, check_validation, environment_groups, held_out, watch
 from anchortm.models.from_formula import FormulaMixin
 from anchortm.models.given import given
 
@@ -52,7 +52,7 @@ class State(NamedTuple):
     held_out: float
 
 
-class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimator):
+class AnchorBoostedTM(LeftOut, EstimatorInNotebook, FormulaMixin, BaseEstimator):
     """A transformation model F(h(y) - f(x)), or a GLM, with a non-linear shift f, boosted on the anchor loss.
 
     Each round grows a tree on the pseudo-residuals r + 2 xi r'(P r), takes a shrunken Newton step in its leaf values,
@@ -162,6 +162,7 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
         all_rows: bool = True,
         cut: int | None = None,
         random_state: Seed = None,
+        place_variance: bool = False,
     ) -> None:
         self.model = model
         self.xi = xi
@@ -176,6 +177,7 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
         self.all_rows = all_rows
         self.cut = cut
         self.random_state = random_state
+        self.place_variance = place_variance
 
     @property
     def anchor_names(self) -> Any:
@@ -208,6 +210,7 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
         if not 0.0 <= one_number(self.l2_leaf, "l2_leaf") < math.inf:
             raise InputError(f"l2_leaf must be at least 0 and finite, not {self.l2_leaf!r}")
         flag(self.all_rows, "all_rows")
+        flag(self.place_variance, "place_variance")
         if self.cut is not None:
             whole_number(self.cut, "cut", 2)
         generator(self.random_state)
@@ -267,7 +270,8 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
         anchors : array, series, frame or list of columns, optional
             Where rows come from. Needed unless xi is 0.
         environments : array, optional
-            Environments for ``validation``; by default the levels of the largest anchor factor.
+            Environments for ``validation``, by default the levels of the largest anchor factor; and the places whose
+            shifts ``place_sd_`` measures, by default the anchors if they are one factor.
         sample_weight : array of non-negative numbers, optional
             A weight of 2 counts a row twice.
         offset : array, optional
@@ -293,7 +297,15 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
             own = whole.pop("environments")
             problem = self.problem(**whole)
             groups = None if own is None else environment_groups(own, problem.data, self.cut, self.validation)
-        return self._fit(problem.spec, problem.data.numbered(), groups)
+        data = problem.data.numbered()
+        if groups is not None:
+            data = data._replace(environments=Strata(groups[0], tuple(groups[1].tolist())))
+        if not self.place_variance:
+            return self._fit(problem.spec, data, groups)
+        fitted = copy(self)._fit(problem.spec, data, groups)  # a failure below leaves this model unchanged
+        fitted.place_variance_  # noqa: B018 - computes it
+        self.__dict__ = fitted.__dict__
+        return self
 
     def _fit_data(self, spec: Specification, data: Data) -> Self:
         """Fit to checked rows; return self."""
@@ -323,39 +335,6 @@ class AnchorBoostedTM(Resampled, EstimatorInNotebook, FormulaMixin, BaseEstimato
                 part, states = data, list(task.each(islice(self._boost(spec, data), rounds + 1)))
         inner, boosted = self._stored(part, states, np.array(curve), names)
         return self._keep(model_=inner, boosted_=boosted, _data=part)
-
-    def left_out(
-        self, data: Data, held: Data | None, groups: Groups, gone: Any
-    ) -> tuple[float, tuple[Lost, ...], Self]:
-        """Fit to ``data``; return the mean negative log-likelihood of the left-out rows, and the fitted model.
-
-        This is for ``leave_one_environment_out``. Columns that ``data`` does not identify are left out. The
-        log-likelihood is NaN if there are strata among them.
-
-        Parameters
-        ----------
-        data, held : Data
-            The rows to fit to, and the left-out rows; None if these cannot be predicted.
-        groups : tuple
-            The environment of each row of ``data``, and the names of the environments.
-        gone : label
-            Name of the left-out environment.
-
-        Returns
-        -------
-        tuple of (float, tuple of Lost, estimator)
-        """
-        self.validation = without(self.validation, gone, self.n_rounds)
-        asked, whole = self.check(), data
-        data, spec = identified(data, lambda rows: check_identified(self.learner, asked, rows, whole.names))
-        fitted = self._fit(spec, data, groups)
-        inner, problem = fitted.model_.result_, fitted.model_.problem_
-        if held is None or lost_strata(data.lost, whole.mixture):
-            return math.nan, data.lost, fitted
-        held = held.without([lost.name for lost in data.lost])
-        rows = Watched(problem, self.learner, held, [len(held.response)])
-        rows.f += fitted.boosted_.shape.f(rows.X)
-        return rows.mean_nll(problem, inner.link, inner.baseline, inner.coef), data.lost, fitted
 
     def _boost(self, spec: Specification, data: Data, held: tuple[Data, list[int]] | None = None) -> Iterator[State]:
         """Yield the state after 0, 1, ... rounds until none improves the loss; ``held``: held-out rows and sizes."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.pulled import Pulled
+from anchortm.engine.recalibration.baseline import near_fit
 from anchortm.engine.result import FitResult, atom_at_zero, certificate
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
 from anchortm.engine.solve.newton import minimise
@@ -22,7 +23,7 @@ from anchortm.inputs.response import Response
 from anchortm.models.boosted.booster import Stage
 from anchortm.models.boosted.shape import Shape
 
-__all__ = ["STRONGEST", "Base", "Rows", "Target"]
+__all__ = ["FLATTEST", "STRONGEST", "Base", "Rows", "Target"]
 
 Array = NDArray[np.float64]
 
@@ -103,22 +104,12 @@ class Target:
             *(base.link, base.basis, response[rows], X, None, weights, self.offset[rows], base.sign),
             mixture=mixture,
         )
-        objective = build()
-        c = objective.coordinates
-        level = c.scale <= 1e-10 * np.abs(c.mean)  # likewise columns of the baseline where there are no outcomes
-        if level.any():
-            unit = np.where(level, 1.0 / c.scale, 1.0)
-            objective = build(coordinates=replace(c, scale=c.scale * unit, lower=c.lower * unit, upper=c.upper * unit))
-            c = objective.coordinates
-        v = c.join(base.baseline, np.append(base.coef, np.zeros(len(self.back))))
-        # between the few rows nothing determines the baseline, so its slope keeps at least a fixed fraction everywhere
-        objective.coordinates = replace(
-            c, lower=np.where(np.isfinite(c.lower), np.maximum(c.lower, FLATTEST * v), c.lower), pieces=()
-        )
+        start = np.append(base.coef, np.zeros(len(self.back)))
+        objective, v, faint = near_fit(build, base.baseline, start, FLATTEST)
         J = objective.coordinates.jacobian
         own = self.root @ J[: self.known]
         pull = own.T @ own + self.stiff * (J[self.known :].T @ J[self.known :])
-        pull += c.faint  # groups share increments as they did before
+        pull += faint
         shrunk = Pulled(objective, v, strength / objective.n_total * pull)
         found = minimise(shrunk, v, 0.0, spec.quiet)
         p, k = base.coef.size, base.active.size

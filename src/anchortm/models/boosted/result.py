@@ -125,7 +125,7 @@ class BoostedResult:
         _need(bool(spread.all()), "the spread of a covariate is invalid")
         _need(bool((np.diff(self.covariate_ranges, axis=0) >= 0.0).all()), "the range of a covariate is invalid")
         _need(bool((self.importances >= 0.0).all()), "the importance of a covariate is invalid")
-        if self.refit is None:
+        if self.refit is None and inner.recalibration is None:
             last = self.stages[-1]
             same = np.array_equal(last.theta, inner.baseline) and np.array_equal(last.beta, inner.coef)
             _need(same and last.loss == inner.loss, "the last round differs from the inner model")

@@ -35,11 +35,13 @@ def check_validation(validation: Any, all_rows: bool) -> None:
 
 
 def environment_groups(environments: Any, data: Data, cut: int | None, validation: Any) -> Groups | None:
-    """Return the given environments, checked; None if nothing is held out."""
-    n, given = len(data.response) if data.kept is None else data.kept.size, len(anchor_columns(environments))
+    """Return the given environments, checked; None if they are numbers or a single one, and nothing is held out."""
+    columns = anchor_columns(environments)
+    n, given = len(data.response) if data.kept is None else data.kept.size, len(columns)
     if given != n:
         raise InputError(f"environments has {given} rows, but y has {n}: pass the same rows of both")
-    if validation is None:
+    several = len(columns.levels) == 1 and columns.levels[0].size > 1 and not columns.column_names
+    if validation is None and not several:
         return None
     groups, labels = group_codes(environments, cut)
     if data.kept is None:

@@ -1,0 +1,221 @@
+"""The variance of shifts between places, from fits that leave one environment out.
+
+Both estimates need h at the ends of left-out rows only, and not another fit: the *joint* one maximises the likelihood
+of left-out environments whose rows share a normal shift, the *row-wise* one the mean predictive likelihood of their
+rows, each averaged over the shift on its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.optimize import minimize_scalar
+
+from anchortm._typing import Array
+from anchortm._util.progress import Task
+from anchortm._util.threads import one_blas_thread
+from anchortm.engine.data import Strata
+from anchortm.engine.lost_columns import notes_of
+from anchortm.engine.place_variance import FEWEST_PLACES, PlaceVariance
+from anchortm.engine.problem import Problem
+from anchortm.engine.result import FitResult
+from anchortm.engine.rows.shift_law import NormalShift
+from anchortm.engine.rows.shifted_rows import ShiftedRows
+from anchortm.exceptions import AnchorTMError, InputError, UnavailableError
+from anchortm.inputs import parts
+from anchortm.predict.averaged_link import row_averages
+from anchortm.selection.splits import Split, fits_at, unknown_classes
+
+__all__ = ["boosted_place_variance", "estimated", "left_out_rows", "place_variance"]
+
+Codes = NDArray[np.intp]
+LeftOut = Callable[[int], "tuple[Codes, ShiftedRows | None, str]"]  # rows, what is known of them, or why it is not
+
+COARSE = np.array([0.0, *np.geomspace(0.01, 31.6, 8)])  # standard deviations
+FINE = 8  # more standard deviations around the best of these
+DENSE = 2001  # points of splines
+LEAST_SCALE = 0.1
+EXACT = {"xatol": 1e-7}
+GAIN = 1e-9  # a likelihood that gains less does not show a variance
+NO_PLACES = (
+    "the fit does not know places: pass environments= to fit, one name for each row, or anchors that are one factor; "
+    "after '|' a formula names them"
+)
+GONE = (
+    "this model does not know how much places differ, and pickled or saved models do not carry the rows to find out: "
+    "fit it with place_variance=True, or ask for place_sd_ before you save it"
+)
+
+
+def place_variance(problem: Problem | None, result: FitResult, shown: bool | None = None) -> PlaceVariance:
+    """Return what left-out environments say about shifts between places.
+
+    Parameters
+    ----------
+    problem : Problem or None
+        The problem that was solved; None if its rows are gone.
+    result : FitResult
+        Its result, from which left-out fits start.
+    shown : bool, optional
+        Whether to show a progress bar.
+    """
+    if problem is None:
+        raise UnavailableError(GONE)
+    check_places(problem.spec, result.link, problem.data.in_memory)
+    places = _known(problem.data.places)
+    start = result.baseline, result.others
+    one = partial(left_out_rows, replace(problem), start, float(result.xi), places.codes)
+    return estimated(one, places, problem.data.weights, shown)
+
+
+def boosted_place_variance(model: Any, data: Any, shown: bool | None = None) -> PlaceVariance:
+    """Return the same for a boosted model, which is fitted again without each environment."""
+    if data is None:
+        raise UnavailableError(GONE)
+    check_places(model.check(), model.model_.result_.link, True)
+    places = _known(data.places)
+    return estimated(partial(_boosted_rows, model, data, places), places, data.weights, shown)
+
+
+def check_places(spec: Any, link: Any, in_memory: bool) -> None:
+    """Refuse models without a shift that all rows of a place can share."""
+    parts.refuse("places", *spec.asked(), spec.likelihood, "memory" if in_memory else "batches")
+    if spec.likelihood == "mean" and np.isfinite(link.eta_range).any():
+        raise InputError(
+            f"the {link.link} link has a bounded linear predictor, which a normal shift would leave: use "
+            f"link={next(name for name in link.links if name not in ('identity', 'inverse'))!r}"
+        )
+
+
+def _known(places: Strata | None) -> Strata:
+    """Return the places, if there are enough."""
+    if places is None:
+        raise UnavailableError(NO_PLACES)
+    present = np.unique(places.codes).size
+    if present < FEWEST_PLACES:
+        raise InputError(
+            f"there are {present} environments, and shifts between places need at least {FEWEST_PLACES}: give more "
+            "places, or environments= that divide the rows further"
+        )
+    return places
+
+
+def left_out_rows(
+    problem: Problem, start: tuple[Array, Array], xi: float, codes: Codes, e: int
+) -> tuple[Codes, ShiftedRows | None, str]:
+    """Return the rows of an environment, and what a fit to the others says about them; or why it says nothing."""
+    inside = codes != e
+    rows = np.flatnonzero(~inside)
+    try:
+        split = Split.of(problem, np.flatnonzero(inside), rows)
+        if split.held is None:
+            return rows, None, split.notes
+        train, objective = split.train, split.train.objective
+        (solution,) = fits_at(train, objective, [xi], {xi: split.shared.narrow(*start)})
+        if not solution.converged:
+            return rows, None, f"the fit without it did not converge: {solution.reason}"
+        theta, beta = objective.coordinates.split(solution.v)
+        link, steps = train.fitted_link(objective, solution.v), train.steps(objective, solution.v)
+        return rows, train.shifted(link, theta, beta, split.held, steps), ""
+    except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
+        return rows, None, str(error)
+
+
+def _boosted_rows(model: Any, data: Any, places: Strata, e: int) -> tuple[Codes, ShiftedRows | None, str]:
+    """Return the same for a boosted model."""
+    inside = places.codes != e
+    rows, others = np.flatnonzero(~inside), np.flatnonzero(inside)
+    kept = np.array([label for code, label in enumerate(places.labels) if code != e], dtype=object)
+    groups = np.where(places.codes > e, places.codes - 1, places.codes)[others], kept
+    train, left = data.subset(others), data.take(rows)
+    unknown = unknown_classes(train.response, left.response)
+    if unknown:
+        return rows, None, notes_of((), unknown)
+    try:
+        return rows, *model.left_out_shifts(train, left, groups, places.labels[e])
+    except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
+        return rows, None, str(error)
+
+
+def estimated(left_out: LeftOut, places: Strata, weights: Array | None, shown: bool | None) -> PlaceVariance:
+    """Return the estimates from what fits without each environment say about its rows."""
+    present = np.unique(places.codes).tolist()
+    with Task("left-out environments", len(present), shown) as task, one_blas_thread():
+        found = [left_out(e) for e in task.each(present)]
+    used: list[tuple[Codes, ShiftedRows]] = []
+    not_used: dict[str, str] = {}
+    for e, (rows, shifted, why) in zip(present, found, strict=True):
+        if shifted is None:
+            not_used[str(places.labels[e])] = why
+        elif not np.isfinite(NormalShift(0.0, 1.0).average(shifted.together(), 1, shifted.concave).log[0]):
+            not_used[str(places.labels[e])] = "the fit without it gives one of its outcomes the density 0"
+        else:
+            used.append((rows, shifted))
+    if len(used) < FEWEST_PLACES:
+        reasons = "; ".join(f"without {name}: {why}" for name, why in list(not_used.items())[:3])
+        raise InputError(
+            f"only {len(used)} of {len(present)} environments can be left out, and shifts between places need at "
+            f"least {FEWEST_PLACES} ({reasons})"
+        )
+    return _of_records(used, weights, not_used)
+
+
+def _of_records(
+    used: list[tuple[Codes, ShiftedRows]], weights: Array | None, not_used: dict[str, str]
+) -> PlaceVariance:
+    rows = type(used[0][1]).joined([shifted for _, shifted in used])
+    place = np.repeat(np.arange(len(used)), [shifted.n_rows for _, shifted in used])
+    own = None if weights is None else weights[np.concatenate([positions for positions, _ in used])]
+    total = np.bincount(place, own)
+    values = rows.by_place(place, len(used), own)
+
+    def joint(sd: float) -> Array:
+        return NormalShift(0.0, sd).average(values, len(used), rows.concave).log
+
+    def rowwise(sd: float) -> Array:
+        logs = row_averages(rows, NormalShift(0.0, sd))
+        return np.asarray(np.bincount(place, logs if own is None else own * logs) / total)
+
+    return PlaceVariance(*_likeliest(joint), *_likeliest(rowwise), len(used), not_used)
+
+
+def _likeliest(values: Callable[[float], Array]) -> tuple[float, float]:
+    """Return the standard deviation with the largest sum over environments, and its jackknife standard error.
+
+    Environments are looked at once, at standard deviations that are denser around the best one. Between them, splines
+    in log(sd + LEAST_SCALE) give the sums without one environment.
+    """
+    coarse = np.array([values(sd) for sd in COARSE.tolist()])
+    k = int(np.argmax(coarse.sum(axis=1)))
+    low, high = np.log(COARSE[[max(k - 1, 0), min(k + 1, COARSE.size - 1)]] + LEAST_SCALE)
+    fine = np.exp(np.linspace(low, high, FINE + 2)[1:-1]) - LEAST_SCALE
+    at = np.append(COARSE, fine)
+    order = np.argsort(at)
+    at, table = at[order], np.vstack([coarse, [values(sd) for sd in fine.tolist()]])[order]
+    best = int(np.argmax(table.sum(axis=1)))
+    bounds = float(at[max(best - 1, 0)]), float(at[min(best + 1, at.size - 1)])
+    found = minimize_scalar(lambda sd: -float(values(sd).sum()), bounds=bounds, method="bounded", options=EXACT)
+    sd = float(found.x) if -float(found.fun) > float(table[0].sum()) + GAIN else 0.0
+    u = np.log(at + LEAST_SCALE)
+    dense = np.linspace(u[0], u[-1], DENSE)
+    curves = CubicSpline(u, table)(dense)
+    each = np.array([_peak(dense, curves.sum(axis=1) - curve) for curve in curves.T])
+    return sd, math.sqrt((each.size - 1) / each.size * float(((each - each.mean()) ** 2).sum()))
+
+
+def _peak(u: Array, curve: Array) -> float:
+    """Return the standard deviation where a curve, known at u, is largest: by a parabola through three points."""
+    k = int(np.argmax(curve))
+    at = u[k]
+    if 0 < k < curve.size - 1:
+        below, top, above = curve[k - 1 : k + 2]
+        bend = below - 2.0 * top + above
+        at += (u[1] - u[0]) * 0.5 * (below - above) / bend if bend < 0.0 else 0.0
+    return float(np.exp(at) - LEAST_SCALE)

@@ -127,3 +127,4 @@ def test_findings(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no row can be below" in printed
     assert "not convex" in printed
     assert "over-identified" in printed
+    assert "5 times as wide: worst town  4.65, median town 4.23" in printed

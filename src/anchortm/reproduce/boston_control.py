@@ -319,7 +319,7 @@ def figure(arrays: Arrays) -> Any:
     """Return the worst against the median town, along xi and along the width, and what changed at single towns."""
     from matplotlib.figure import Figure
 
-    drawing = Figure(figsize=(13.2, 7.4), layout="constrained")
+    drawing: Any = Figure(figsize=(13.2, 7.4), layout="constrained")
     left, right = drawing.subfigures(1, 2, width_ratios=(2.0, 1.2), wspace=0.03)
     axes = left.subplots(2, 2, sharex=True, sharey=True)
     for k, model in enumerate(MODELS):

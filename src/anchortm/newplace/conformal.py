@@ -1,0 +1,490 @@
+"""Sets that keep their promise at a new place: conformal prediction with places as units."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._messages import shown, warn
+from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._util.checks import jobs
+from anchortm._util.estimators import BaseEstimator
+from anchortm._util.frames import name_of
+from anchortm._util.html import EstimatorInNotebook, report
+from anchortm._util.pipelines import model_of
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
+from anchortm.inputs.anchors import groups_of
+from anchortm.inputs.judgement import OnBadRows, Unknown
+from anchortm.models.attributes import not_fitted
+from anchortm.newplace.conformal_fits import FEWEST_TO_FIT, METHODS, Calibration, calibrated
+from anchortm.newplace.conformal_rows import PlaceRows
+from anchortm.newplace.conformal_scores import Promise, known_to_reach, scores_of
+from anchortm.newplace.coverage import PlaceCoverage, shares_covered
+from anchortm.predict.observed import environments_of, rows_of_table
+from anchortm.scores.outcomes import known_rows
+
+__all__ = ["ConformalPredictor"]
+
+SETS = {"interval": "intervals", "lower": "lower bounds"}
+
+
+class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
+    """Intervals, sets and lower bounds that hold at a new place, whatever is wrong with the model.
+
+    The model is fitted to some places and its predictions are compared with the outcomes of others, which the fit has
+    not seen. Sets are as wide as these outcomes need. The promise holds if the new place and the places at hand are
+    exchangeable: as if all were drawn from one population of places. Rows of one place may depend on each other.
+
+    Parameters
+    ----------
+    model : estimator
+        Any model of this package, a search such as ``XiSearchCV``, or a pipeline that ends in one. It is not changed.
+        A search is repeated in each fit, so that what it chooses does not depend on the places that are scored.
+    level : float
+        Share of rows that sets are to cover.
+    guarantee : {"average", "places"}
+        "average": a row of a new place is covered with a probability of at least ``level``. "places": in at least a
+        share ``share`` of new places, at least a share ``level`` of the rows is covered.
+    share : float
+        Share of new places for ``guarantee="places"``.
+    method : {"split", "loeo", "full"}
+        "split" fits the model to half of the places, drawn at random, and calibrates on the others. "loeo" leaves out
+        one place after another and predicts by all of these fits: jackknife+ for "average", for which only
+        ``2 level - 1`` is guaranteed, and jackknife-minmax for "places". "full" leaves out one place after another and
+        predicts by the fit to all places: sets are often shortest, but nothing is guaranteed.
+    random_state : int
+        Seed of the random halves.
+    cut : int, optional
+        Cut numeric environments at their quantiles into this many places.
+    n_jobs : int, optional
+        Number of processes for left-out fits; -1 uses all cores.
+    progress : bool, optional
+        Whether to show a progress bar. By default only in a terminal or notebook.
+
+    Attributes
+    ----------
+    model_ : estimator
+        The fitted model: to half of the places with "split", else to all of them.
+    guarantee_ : str
+        What is promised, and under which condition.
+    approximate_ : bool
+        Whether the promise holds only approximately.
+    threshold_ : float
+        Largest score of outcomes that belong to the sets; infinite if there are too few places.
+    nominal_level_ : float
+        1 - exp(-threshold_): the level that the model's own central intervals need to keep the promise.
+    places_needed_ : int
+        Number of places to calibrate on below which sets are infinite.
+    training_environments_, calibration_environments_ : array
+        The places of the fit, and those that were scored.
+    notes_ : tuple of str
+        Rows and places that count as not covered, because they could not be predicted.
+
+    See Also
+    --------
+    anchortm.newplace.coverage.PlaceCoverage : coverage by place
+
+    Notes
+    -----
+    ``level``, ``guarantee`` and ``share`` may be changed after the fit, by ``set_params``; predictions use what is set.
+
+    Weights replicate rows, as in all fits: a row of weight 2 counts as two rows of its place. The share of rows in a
+    promise is then a share of weights, and each place counts the same whatever its total weight.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> predictor = atm.ConformalPredictor(atm.ContinuousProbit(), level=0.9)
+    >>> predictor.fit("cmedv ~ rm + lstat | town", data)
+    >>> lower, upper = predictor.predict_interval(data[:2])
+    >>> lower.round(1), upper.round(1)
+    """
+
+    _calibration: Calibration | None = None
+
+    def __init__(
+        self,
+        model: Any,
+        level: float = 0.9,
+        guarantee: str = "average",
+        share: float = 0.9,
+        method: str = "split",
+        random_state: Seed = 0,
+        *,
+        cut: int | None = None,
+        n_jobs: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.model = model
+        self.level = level
+        self.guarantee = guarantee
+        self.share = share
+        self.method = method
+        self.random_state = random_state
+        self.cut = cut
+        self.n_jobs = n_jobs
+        self.progress = progress
+
+    def fit(
+        self,
+        X: Covariates | str,
+        y: Outcome | AnyTable,
+        *,
+        environments: Labels | None = None,
+        anchors: Labels | None = None,
+        sample_weight: Numbers | None = None,
+        offset: Numbers | None = None,
+    ) -> Self:
+        """Fit the model to some places, and calibrate the sets on others.
+
+        Parameters
+        ----------
+        X, y : covariates and outcome
+            As for ``fit`` of the model; or a formula and a table, ``fit(formula, data)``.
+        environments : array, or column name of a table
+            The place of each row; by default the anchors.
+        anchors : array, frame or list of columns, optional
+            Anchors of the fits; by default the environments.
+        sample_weight, offset : arrays, or column names of a table, optional
+            As for ``fit`` of the model.
+
+        Returns
+        -------
+        self
+            The fitted predictor.
+        """
+        promise = self._promise()
+        if not isinstance(self.method, str) or self.method not in METHODS:
+            raise InputError(f"method must be 'split', 'loeo' or 'full', not {self.method!r}")
+        beside = {"anchors": anchors, "sample_weight": sample_weight, "offset": offset, "environments": environments}
+        rows = PlaceRows.of(self.model, X, y, self.cut, **beside)
+        found = calibrated(rows, self.method, promise, self.random_state, jobs(self.n_jobs), self.progress)
+        self._calibration = found
+        self._warn_if_infinite(not found.censored)
+        return self
+
+    def _promise(self) -> Promise:
+        return Promise.checked(self.guarantee, self.level, self.share)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._calibration is not None
+
+    @property
+    def calibration_(self) -> Calibration:
+        """Return the fits and the scores of rows that they have not seen."""
+        if self._calibration is None:
+            raise not_fitted(self)
+        return self._calibration
+
+    @property
+    def model_(self) -> Any:
+        """Return the fitted model: to half of the places with "split", else to all of them."""
+        return self.calibration_.model
+
+    @property
+    def threshold_(self) -> float:
+        """Return the largest score of outcomes that belong to the sets; of lower bounds if outcomes are censored."""
+        found = self.calibration_
+        return found.threshold(self._promise(), not found.censored)
+
+    @property
+    def nominal_level_(self) -> float:
+        """Return the level that the model's own intervals, or lower bounds, need to keep the promise."""
+        return -math.expm1(-self.threshold_)
+
+    @property
+    def places_needed_(self) -> int:
+        """Return the number of places to calibrate on below which sets are infinite."""
+        return self._promise().needed
+
+    @property
+    def training_environments_(self) -> NDArray[Any]:
+        """Return the places that the model is fitted to."""
+        return self.calibration_.training
+
+    @property
+    def calibration_environments_(self) -> NDArray[Any]:
+        """Return the places whose rows were scored."""
+        return self.calibration_.places
+
+    @property
+    def notes_(self) -> tuple[str, ...]:
+        """Return which rows and places count as not covered, because they could not be predicted."""
+        return self.calibration_.notes
+
+    @property
+    def approximate_(self) -> bool:
+        """Return whether the promise holds only approximately."""
+        return self.calibration_.method == "full"
+
+    @property
+    def guarantee_(self) -> str:
+        """Return what is promised."""
+        promise, method = self._promise(), self.calibration_.method
+        level, share = _percent(promise.level), _percent(promise.share)
+        average = promise.guarantee == "average"
+        text = (
+            f"a row of a new place is covered with a probability of at least {level}"
+            if average
+            else f"in at least {share} of new places, at least {level} of the rows are covered"
+        )
+        if method == "full":
+            aim = text.replace("at least", "about")
+            return f"approximate: {aim}; nothing is guaranteed, as left-out fits set the width for the fit to all places"
+        if method == "loeo" and average:
+            sure = 2.0 * promise.level - 1.0
+            proved = text.replace(level, _percent(sure)) if sure > 0.0 else "nothing is guaranteed at this level"
+            return f"{proved} (jackknife+); about {level} is usual"
+        return text
+
+    def _infinite(self, both: bool) -> str:
+        """Return why sets are infinite, and what to do; an empty text if they are not."""
+        found, promise = self.calibration_, self._promise()
+        if found.threshold(promise, both) < math.inf:
+            return ""
+        n, needed = found.places.size, promise.needed
+        if n < needed:
+            more = f"{needed + FEWEST_TO_FIT} places with method='split', {needed} with 'loeo' or 'full'"
+            wanted = "level" if promise.guarantee == "average" else "share"
+            return (
+                f"sets are infinite: the promise needs {needed} places to calibrate on, and there are {n}; pass at "
+                f"least {more}, or lower {wanted}"
+            )
+        lost = float(np.average(np.isinf(found.scores(both)), weights=found.weights))
+        return (
+            f"sets are infinite: {_percent(lost)} of the rows to calibrate on cannot be predicted, or have outcomes of "
+            "probability 0 under fits without their place; use a model that allows for them, or lower level"
+        )
+
+    def _warn_if_infinite(self, both: bool) -> None:
+        why = self._infinite(both)
+        if why:
+            warn(why, AnchorTMWarning)
+
+    def _ends(
+        self,
+        X: Covariates | AnyTable,
+        both: bool,
+        offset: Numbers | None,
+        trials: Numbers | None,
+        on_bad_rows: OnBadRows,
+        unknown: Unknown,
+    ) -> tuple[Array, Array]:
+        """Return the ends of sets as numbers, classes as positions; NaN in rows that are marked as bad."""
+        found, promise = self.calibration_, self._promise()
+        if both and found.censored:
+            raise InputError(
+                f"{found.censored} outcomes are censored, so that only lower_bound is available: how late events are "
+                "that nobody has waited for cannot be known from these rows without a model of the censoring"
+            )
+        if on_bad_rows not in ("error", "mark"):
+            raise InputError(f"on_bad_rows must be 'error' or 'mark', not {on_bad_rows!r}")
+        options: dict[str, Any] = {"unknown": unknown}
+        options |= {k: values for k, values in (("offset", offset), ("trials", trials)) if values is not None}
+        lower, upper, bad = found.ends(promise, X, both, **options)
+        if bad.any() and on_bad_rows == "error":
+            found.model.predict_distribution(X, **options)  # raises an error that names the rows
+            raise InputError(f"row {int(np.flatnonzero(bad)[0])} cannot be predicted: its levels are in one place only")
+        self._warn_if_infinite(both)
+        return lower, upper
+
+    def predict_interval(
+        self,
+        X: Covariates | AnyTable = None,
+        *,
+        offset: Numbers | None = None,
+        trials: Numbers | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the ends of the interval of each row.
+
+        Parameters
+        ----------
+        X : array or frame
+            New rows, in one batch or many: each row has its own interval. After a fit by a formula, a table with the
+            columns of the formula.
+        offset, trials, on_bad_rows, unknown
+            As for ``predict_distribution`` of the model.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n,)
+            Of ordinal models, the first and the last class. Infinite if there are too few places: a warning says how
+            many are needed.
+        """
+        ends = self._ends(X, True, offset, trials, on_bad_rows, unknown)
+        return self._outcomes(ends[0]), self._outcomes(ends[1])
+
+    def predict_set(
+        self,
+        X: Covariates | AnyTable = None,
+        *,
+        offset: Numbers | None = None,
+        trials: Numbers | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> list[Sequence[Any]]:
+        """Return the set of classes or counts of each row; it has no gaps.
+
+        Parameters
+        ----------
+        X, offset, trials, on_bad_rows, unknown
+            As for ``predict_interval``.
+
+        Returns
+        -------
+        list
+            For each row a list of classes, or a ``range`` of counts. A range without an end stops at ``sys.maxsize``.
+            Sets of bad rows that are marked are empty.
+        """
+        found = self.calibration_
+        if not (found.levels is not None or found.scale == "count"):
+            raise InputTypeError("predict_set is for ordinal outcomes and counts: use predict_interval for numbers")
+        lower, upper = self._ends(X, True, offset, trials, on_bad_rows, unknown)
+        ends = zip(np.where(np.isnan(lower), 0.0, lower), np.where(np.isnan(upper), -1.0, upper), strict=True)
+        sets = [range(int(low), min(int(min(high, 2.0**62)) + 1, sys.maxsize)) for low, high in ends]
+        sets = [range(own.start, sys.maxsize) if math.isinf(high) else own for own, high in zip(sets, upper, strict=True)]
+        levels = found.levels
+        return sets if levels is None else [[levels[k] for k in own] for own in sets]
+
+    def lower_bound(
+        self,
+        X: Covariates | AnyTable = None,
+        *,
+        offset: Numbers | None = None,
+        trials: Numbers | None = None,
+        on_bad_rows: OnBadRows = "error",
+        unknown: Unknown = "error",
+    ) -> NDArray[Any]:
+        """Return a lower bound of the outcome of each row; outcomes may be censored.
+
+        A censored outcome counts as if the event had happened when the row was last seen. The bound then holds for
+        that time, and so for the event, which is later. Upper bounds would need a model of the censoring.
+
+        Parameters
+        ----------
+        X, offset, trials, on_bad_rows, unknown
+            As for ``predict_interval``.
+
+        Returns
+        -------
+        array of shape (n,)
+            The smallest possible outcome if there are too few places: a warning says how many are needed.
+        """
+        return self._outcomes(self._ends(X, False, offset, trials, on_bad_rows, unknown)[0])
+
+    def _outcomes(self, numbers: Array) -> NDArray[Any]:
+        """Return positions of classes as classes, None where they are missing; other numbers as they are."""
+        levels = self.calibration_.levels
+        if levels is None:
+            return numbers
+        missing = np.isnan(numbers)
+        labels = np.empty(len(levels), dtype=object)
+        labels[:] = levels
+        found = labels[np.where(missing, 0.0, numbers).astype(np.intp)]
+        found[missing] = None
+        alike = len({type(level) for level in levels}) == 1 and not missing.any()
+        return np.array(found.tolist()) if alike else found
+
+    def coverage_by_place(
+        self,
+        X: Covariates | str | AnyTable = None,
+        y: Outcome | AnyTable | None = None,
+        environments: Labels | None = None,
+        *,
+        sets: str | None = None,
+    ) -> PlaceCoverage:
+        """Return which share of the rows of each place is covered.
+
+        Parameters
+        ----------
+        X, y : covariates and outcome, optional
+            Rows of new places, as for ``fit``; after a fit by a formula, the table alone. By default the places that
+            were scored, each by a fit that has not seen it. They set the threshold, so that their coverage shows which
+            places are hard, but does not test the promise.
+        environments : array, or column name of a table
+            The place of each new row. By default the anchor of the formula.
+        sets : {"interval", "lower"}, optional
+            Whether intervals or lower bounds are to cover; by default intervals, unless outcomes are censored. A
+            censored outcome counts as covered if the row was seen beyond its lower bound.
+
+        Returns
+        -------
+        PlaceCoverage
+        """
+        found, promise = self.calibration_, self._promise()
+        sets = ("lower" if found.censored else "interval") if sets is None else sets
+        if sets not in SETS:
+            raise InputError(f"sets must be 'interval' or 'lower', not {sets!r}")
+        both, nominal = sets == "interval", -math.log1p(-promise.level)
+        if both and found.censored:
+            raise InputError(f"{found.censored} outcomes are censored: only sets='lower' is available")
+        if X is None and y is None:
+            scores = found.scores(both)
+            threshold = promise.threshold(scores, found.codes, found.weights)
+            covered = {"coverage": scores <= threshold, "model": scores <= nominal}
+            rows = shares_covered(found.places, found.codes, found.weights, None, **covered)
+            return PlaceCoverage(rows, promise.level, SETS[sets], True, found.name)
+        X, y = rows_of_table(self.model_, X, y)
+        places = environments_of(self.model_, X, y, environments, needed=True)
+        response = model_of(self.model_).new_rows_.response(X, y)
+        if both and not known_rows(response).all():
+            raise InputError("some outcomes are censored: only sets='lower' is available for them")
+        codes, labels = groups_of(places)
+        trials = response.trials
+        lower, upper = self._ends(X, both, None, trials, "error", "error")
+        reached = known_to_reach(response)
+        own = scores_of(
+            self.model_.predict_distribution(X, **({} if trials is None else {"trials": trials})), reached
+        )[0 if both else 1]
+        numbers = reached if found.levels is None else np.array([found.levels.index(one) for one in reached.tolist()])
+        covered = {"coverage": (lower <= numbers) & (numbers <= upper), "model": own <= nominal}
+        rows = shares_covered(labels, codes, np.ones(codes.size), upper - lower if both else None, **covered)
+        return PlaceCoverage(rows, promise.level, SETS[sets], False, name_of(places))
+
+    def _facts(self) -> dict[str, str]:
+        """Return what there is to know about a fitted predictor, by name."""
+        found, promise = self.calibration_, self._promise()
+        name = f" ({found.name})" if found.name else ""
+        n, used = np.union1d(found.training, found.places).size, found.places.size
+        places = {
+            "split": f"{n}{name}: {found.training.size} to fit, {used} to calibrate; {promise.needed} are needed",
+            "loeo": f"{n}{name}, each left out once; {promise.needed} are needed",
+        }
+        both = not found.censored
+        central = _percent(self.nominal_level_)
+        sets = (
+            f"{'the central' if both else 'without the lowest part, the'} {central} of each predicted distribution"
+            if found.method != "loeo" or promise.guarantee == "places"
+            else f"from the fits without each place; the central {central} would cover the scored rows"
+        )
+        facts = {"promise": self.guarantee_, "if": "the new place and these are exchangeable"}
+        facts |= {"places": places.get(found.method, places["loeo"]), "sets": self._infinite(both) or sets}
+        return facts | {"note" if k == 0 else f"note {k + 1}": text for k, text in enumerate(found.notes)}
+
+    def _title(self) -> str:
+        found = self.calibration_
+        model, kind = type(model_of(found.model)).__name__, "lower bounds" if found.censored else "sets"
+        return f"ConformalPredictor({model}, {found.method}): {_percent(float(self.level))} {kind} for new places"
+
+    @shown
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        if self._calibration is None:
+            return super().__repr__(N_CHAR_MAX)
+        lines = [f"  {name:<8}  {text}" for name, text in self._facts().items()]
+        return "\n".join([self._title(), *lines])
+
+    def _found(self) -> str | None:
+        return None if self._calibration is None else report(self._title(), self._facts())
+
+
+def _percent(value: float) -> str:
+    """Return a share as text."""
+    return f"{100.0 * value:.3g} %"

@@ -1,0 +1,142 @@
+"""How many rows of each place lie in their sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm import plotting
+from anchortm._messages import shown
+from anchortm._typing import Array, Axis
+from anchortm._util.html import report
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PlaceCoverage", "shares_covered"]
+
+BARELY = 1e-10  # a share of rows that is short by rounding has reached its level
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceCoverage:
+    """Which share of the rows of each place lies in its conformal sets, and in the model's own intervals.
+
+    Attributes
+    ----------
+    rows : list of dict
+        The rows of the table that ``frame`` returns.
+    level : float
+        Share of rows that the sets are to cover.
+    sets : str
+        What the sets are: "intervals" or "lower bounds".
+    calibration : bool
+        Whether these are the places that set the threshold of the sets. Their coverage is then not a test of it.
+    environment_name : str or None
+        What the places are called.
+
+    See Also
+    --------
+    anchortm.ConformalPredictor.coverage_by_place : computes it
+    anchortm.plotting.coverage : draws it
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> predictor = atm.ConformalPredictor(atm.ContinuousProbit()).fit("cmedv ~ rm + lstat | town", data)
+    >>> found = predictor.coverage_by_place()
+    >>> found.frame().head(3).round(2)
+      environment  n  coverage  model
+    0   Arlington  7       1.0    1.0
+    """
+
+    rows: list[dict[str, Any]]
+    level: float
+    sets: str
+    calibration: bool = True
+    environment_name: str | None = None
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each place.
+
+        Returns
+        -------
+        DataFrame
+            ``n``, the number of rows (or their total weight); ``coverage``, the share of them in their sets;
+            ``model``, the share in intervals of the same level that the model predicts by itself. For new places also
+            ``width``, the median width of the sets (of classes, the number of steps between the ends).
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+    def table(self) -> pd.DataFrame:
+        """Return one row for the sets and one for the model's own intervals.
+
+        Returns
+        -------
+        DataFrame
+            ``mean`` and ``worst`` of the coverage over places, and ``reached``, the share of places in which a share
+            ``level`` of the rows is covered.
+        """
+        import pandas as pd
+
+        frame = self.frame()
+        found = {
+            name: {
+                "mean": frame[column].mean(),
+                "worst": frame[column].min(),
+                "reached": (frame[column] >= self.level - BARELY).mean(),
+            }
+            for name, column in ((f"conformal {self.sets}", "coverage"), ("the model alone", "model"))
+        }
+        return pd.DataFrame.from_dict(found, orient="index")
+
+    def _title(self) -> str:
+        name = f" ({self.environment_name})" if self.environment_name else ""
+        return f"Coverage of {100 * self.level:g} % {self.sets} in {len(self.rows)} places{name}"
+
+    def _remark(self) -> str:
+        return "These places set the threshold: pass rows of other places to test it." if self.calibration else ""
+
+    @shown
+    def __repr__(self) -> str:
+        table = self.table().to_string(float_format=lambda value: f"{value:.3f}")
+        return "\n".join(part for part in (self._title(), table, self._remark()) if part)
+
+    def _repr_html_(self) -> str:
+        return report(self._title(), self.table(), self._remark())
+
+    def plot(self, ax: Axis = None, *, label: int = 3) -> Any:
+        """Draw the coverage of each place, and the level.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        label : int
+            How many places to name if they are many: those with the least coverage.
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        return plotting.coverage(self.frame(), self.level, ax, label=label, sets=self.sets)
+
+
+def shares_covered(
+    labels: NDArray[Any], codes: NDArray[np.intp], weights: Array, width: Array | None, **covered: NDArray[np.bool_]
+) -> list[dict[str, Any]]:
+    """Return a row for each place: the weighted share of rows of each kind of sets, and the median width."""
+    rows = []
+    for e, label in enumerate(labels.tolist()):
+        own = codes == e
+        total = float(weights[own].sum())
+        row = {"environment": label, "n": int(total) if total.is_integer() else total}
+        row |= {name: float(np.average(hit[own], weights=weights[own])) for name, hit in covered.items()}
+        rows.append(row if width is None else row | {"width": float(np.median(width[own]))})
+    return rows

@@ -20,6 +20,7 @@ from anchortm._util.pipelines import model_of
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.judgement import OnBadRows, Unknown
+from anchortm.inputs.response import as_response
 from anchortm.models.attributes import not_fitted
 from anchortm.newplace.conformal_fits import FEWEST_TO_FIT, METHODS, Calibration, calibrated
 from anchortm.newplace.conformal_rows import PlaceRows
@@ -167,6 +168,11 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
         found = calibrated(rows, self.method, promise, self.random_state, jobs(self.n_jobs), self.progress)
         self._calibration = found
         self._warn_if_infinite(not found.censored)
+        return self
+
+    def with_calibration(self, calibration: Calibration) -> Self:
+        """Return the predictor with fits and scores from elsewhere, such as a file."""
+        self._calibration = calibration
         return self
 
     def _promise(self) -> Promise:
@@ -348,9 +354,7 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
         if not (found.levels is not None or found.scale == "count"):
             raise InputTypeError("predict_set is for ordinal outcomes and counts: use predict_interval for numbers")
         lower, upper = self._ends(X, True, offset, trials, on_bad_rows, unknown)
-        ends = zip(np.where(np.isnan(lower), 0.0, lower), np.where(np.isnan(upper), -1.0, upper), strict=True)
-        sets = [range(int(low), min(int(min(high, 2.0**62)) + 1, sys.maxsize)) for low, high in ends]
-        sets = [range(own.start, sys.maxsize) if math.isinf(high) else own for own, high in zip(sets, upper, strict=True)]
+        sets = [_range(low, high) for low, high in zip(lower.tolist(), upper.tolist(), strict=True)]
         levels = found.levels
         return sets if levels is None else [[levels[k] for k in own] for own in sets]
 
@@ -400,6 +404,7 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
         environments: Labels | None = None,
         *,
         sets: str | None = None,
+        offset: Numbers | None = None,
     ) -> PlaceCoverage:
         """Return which share of the rows of each place is covered.
 
@@ -414,6 +419,8 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
         sets : {"interval", "lower"}, optional
             Whether intervals or lower bounds are to cover; by default intervals, unless outcomes are censored. A
             censored outcome counts as covered if the row was seen beyond its lower bound.
+        offset : array, optional
+            Offset of new rows, as for ``predict_distribution`` of the model.
 
         Returns
         -------
@@ -434,17 +441,19 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
             return PlaceCoverage(rows, promise.level, SETS[sets], True, found.name)
         X, y = rows_of_table(self.model_, X, y)
         places = environments_of(self.model_, X, y, environments, needed=True)
-        response = model_of(self.model_).new_rows_.response(X, y)
+        codes, labels = groups_of(places)
+        scale: Any = found.scale if found.scale in ("ordinal", "count") else "continuous"
+        response = as_response(self.model_.formula_.outcome(X) if y is None else y, scale, found.levels)
         if both and not known_rows(response).all():
             raise InputError("some outcomes are censored: only sets='lower' is available for them")
-        codes, labels = groups_of(places)
-        trials = response.trials
-        lower, upper = self._ends(X, both, None, trials, "error", "error")
+        options = {"offset": offset, "trials": response.trials}
+        lower, upper = self._ends(X, both, **options, on_bad_rows="error", unknown="error")
+        if not lower.size == codes.size == len(response):
+            raise InputError(f"X, y and environments have {lower.size}, {len(response)} and {codes.size} rows")
         reached = known_to_reach(response)
-        own = scores_of(
-            self.model_.predict_distribution(X, **({} if trials is None else {"trials": trials})), reached
-        )[0 if both else 1]
-        numbers = reached if found.levels is None else np.array([found.levels.index(one) for one in reached.tolist()])
+        law = self.model_.predict_distribution(X, **{k: values for k, values in options.items() if values is not None})
+        own = scores_of(law, reached)[0 if both else 1]
+        numbers = reached if found.levels is None else response.codes
         covered = {"coverage": (lower <= numbers) & (numbers <= upper), "model": own <= nominal}
         rows = shares_covered(labels, codes, np.ones(codes.size), upper - lower if both else None, **covered)
         return PlaceCoverage(rows, promise.level, SETS[sets], False, name_of(places))
@@ -483,6 +492,13 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
 
     def _found(self) -> str | None:
         return None if self._calibration is None else report(self._title(), self._facts())
+
+
+def _range(low: float, high: float) -> range:
+    """Return the whole numbers between two ends; none if they are not numbers."""
+    if math.isnan(low):
+        return range(0)
+    return range(int(low), sys.maxsize if math.isinf(high) else min(int(high) + 1, sys.maxsize))
 
 
 def _percent(value: float) -> str:

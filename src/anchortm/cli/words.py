@@ -63,6 +63,9 @@ RULES: list[tuple[str, Any]] = [
     (r"turn it into numbers, or drop such rows", "correct it in the file"),
     (r'\b\w+\(missing="drop"\)', "--missing drop"),
     (r"score them by brier and concordance, or use ", "use "),
+    (r"\bmethod='(\w+)', (\d+) with 'loeo' or 'full'", r"--method \1, \2 with loeo or full"),
+    (r"\bor lower level$", "or lower --conformal"),
+    (r"\bor lower share$", "or lower --share"),
     # models by their names here
     (r"(?:AnchorGLM\()?family=['\"](\w+)['\"]\)?", lambda found: f"--model {FAMILIES.get(found[1], found[1])}"),
     (r", or give alpha a number|: give it a number", ""),

@@ -10,31 +10,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._messages import shown, warn
 from anchortm._typing import AnyTable, Array, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import jobs
-from anchortm._util.estimators import BaseEstimator
-from anchortm._util.frames import name_of
-from anchortm._util.html import EstimatorInNotebook, report
-from anchortm._util.pipelines import model_of
-from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
-from anchortm.inputs.anchors import groups_of
+from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.judgement import OnBadRows, Unknown
-from anchortm.inputs.response import as_response
-from anchortm.models.attributes import not_fitted
-from anchortm.newplace.conformal_fits import FEWEST_TO_FIT, METHODS, Calibration, calibrated
+from anchortm.newplace.conformal_fits import METHODS, calibrated
 from anchortm.newplace.conformal_rows import PlaceRows
-from anchortm.newplace.conformal_scores import Promise, known_to_reach, scores_of
-from anchortm.newplace.coverage import PlaceCoverage, shares_covered
-from anchortm.predict.observed import environments_of, rows_of_table
-from anchortm.scores.outcomes import known_rows
+from anchortm.newplace.conformal_views import Calibrated
+from anchortm.newplace.coverage import PlaceCoverage, of_calibration, of_new_places
+from anchortm.predict.observed import rows_of_table
 
 __all__ = ["ConformalPredictor"]
 
-SETS = {"interval": "intervals", "lower": "lower bounds"}
 
-
-class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
+class ConformalPredictor(Calibrated):
     """Intervals, sets and lower bounds that hold at a new place, whatever is wrong with the model.
 
     The model is fitted to some places and its predictions are compared with the outcomes of others, which the fit has
@@ -107,8 +96,6 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
     >>> lower.round(1), upper.round(1)
     """
 
-    _calibration: Calibration | None = None
-
     def __init__(
         self,
         model: Any,
@@ -167,111 +154,8 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
         rows = PlaceRows.of(self.model, X, y, self.cut, **beside)
         found = calibrated(rows, self.method, promise, self.random_state, jobs(self.n_jobs), self.progress)
         self._calibration = found
-        self._warn_if_infinite(not found.censored)
+        self.warn_if_infinite()
         return self
-
-    def with_calibration(self, calibration: Calibration) -> Self:
-        """Return the predictor with fits and scores from elsewhere, such as a file."""
-        self._calibration = calibration
-        return self
-
-    def _promise(self) -> Promise:
-        return Promise.checked(self.guarantee, self.level, self.share)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._calibration is not None
-
-    @property
-    def calibration_(self) -> Calibration:
-        """Return the fits and the scores of rows that they have not seen."""
-        if self._calibration is None:
-            raise not_fitted(self)
-        return self._calibration
-
-    @property
-    def model_(self) -> Any:
-        """Return the fitted model: to half of the places with "split", else to all of them."""
-        return self.calibration_.model
-
-    @property
-    def threshold_(self) -> float:
-        """Return the largest score of outcomes that belong to the sets; of lower bounds if outcomes are censored."""
-        found = self.calibration_
-        return found.threshold(self._promise(), not found.censored)
-
-    @property
-    def nominal_level_(self) -> float:
-        """Return the level that the model's own intervals, or lower bounds, need to keep the promise."""
-        return -math.expm1(-self.threshold_)
-
-    @property
-    def places_needed_(self) -> int:
-        """Return the number of places to calibrate on below which sets are infinite."""
-        return self._promise().needed
-
-    @property
-    def training_environments_(self) -> NDArray[Any]:
-        """Return the places that the model is fitted to."""
-        return self.calibration_.training
-
-    @property
-    def calibration_environments_(self) -> NDArray[Any]:
-        """Return the places whose rows were scored."""
-        return self.calibration_.places
-
-    @property
-    def notes_(self) -> tuple[str, ...]:
-        """Return which rows and places count as not covered, because they could not be predicted."""
-        return self.calibration_.notes
-
-    @property
-    def approximate_(self) -> bool:
-        """Return whether the promise holds only approximately."""
-        return self.calibration_.method == "full"
-
-    @property
-    def guarantee_(self) -> str:
-        """Return what is promised."""
-        promise, method = self._promise(), self.calibration_.method
-        level, share = _percent(promise.level), _percent(promise.share)
-        average = promise.guarantee == "average"
-        text = (
-            f"a row of a new place is covered with a probability of at least {level}"
-            if average
-            else f"in at least {share} of new places, at least {level} of the rows are covered"
-        )
-        if method == "full":
-            aim = text.replace("at least", "about")
-            return f"approximate: {aim}; nothing is guaranteed, as left-out fits set the width for the fit to all places"
-        if method == "loeo" and average:
-            sure = 2.0 * promise.level - 1.0
-            proved = text.replace(level, _percent(sure)) if sure > 0.0 else "nothing is guaranteed at this level"
-            return f"{proved} (jackknife+); about {level} is usual"
-        return text
-
-    def _infinite(self, both: bool) -> str:
-        """Return why sets are infinite, and what to do; an empty text if they are not."""
-        found, promise = self.calibration_, self._promise()
-        if found.threshold(promise, both) < math.inf:
-            return ""
-        n, needed = found.places.size, promise.needed
-        if n < needed:
-            more = f"{needed + FEWEST_TO_FIT} places with method='split', {needed} with 'loeo' or 'full'"
-            wanted = "level" if promise.guarantee == "average" else "share"
-            return (
-                f"sets are infinite: the promise needs {needed} places to calibrate on, and there are {n}; pass at "
-                f"least {more}, or lower {wanted}"
-            )
-        lost = float(np.average(np.isinf(found.scores(both)), weights=found.weights))
-        return (
-            f"sets are infinite: {_percent(lost)} of the rows to calibrate on cannot be predicted, or have outcomes of "
-            "probability 0 under fits without their place; use a model that allows for them, or lower level"
-        )
-
-    def _warn_if_infinite(self, both: bool) -> None:
-        why = self._infinite(both)
-        if why:
-            warn(why, AnchorTMWarning)
 
     def _ends(
         self,
@@ -297,7 +181,6 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
         if bad.any() and on_bad_rows == "error":
             found.model.predict_distribution(X, **options)  # raises an error that names the rows
             raise InputError(f"row {int(np.flatnonzero(bad)[0])} cannot be predicted: its levels are in one place only")
-        self._warn_if_infinite(both)
         return lower, upper
 
     def predict_interval(
@@ -326,6 +209,7 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
             many are needed.
         """
         ends = self._ends(X, True, offset, trials, on_bad_rows, unknown)
+        self.warn_if_infinite(True)
         return self._outcomes(ends[0]), self._outcomes(ends[1])
 
     def predict_set(
@@ -354,6 +238,7 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
         if not (found.levels is not None or found.scale == "count"):
             raise InputTypeError("predict_set is for ordinal outcomes and counts: use predict_interval for numbers")
         lower, upper = self._ends(X, True, offset, trials, on_bad_rows, unknown)
+        self.warn_if_infinite(True)
         sets = [_range(low, high) for low, high in zip(lower.tolist(), upper.tolist(), strict=True)]
         levels = found.levels
         return sets if levels is None else [[levels[k] for k in own] for own in sets]
@@ -382,7 +267,32 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
         array of shape (n,)
             The smallest possible outcome if there are too few places: a warning says how many are needed.
         """
-        return self._outcomes(self._ends(X, False, offset, trials, on_bad_rows, unknown)[0])
+        lower = self._ends(X, False, offset, trials, on_bad_rows, unknown)[0]
+        self.warn_if_infinite(False)
+        return self._outcomes(lower)
+
+    @property
+    def end_names_(self) -> tuple[str, ...]:
+        """Return the names of the ends that sets have: only the lower one if outcomes are censored."""
+        return ("lower",) if self.calibration_.censored else ("lower", "upper")
+
+    def end_columns(
+        self, X: Covariates | AnyTable, on_bad_rows: OnBadRows = "error", unknown: Unknown = "error"
+    ) -> dict[str, NDArray[Any]]:
+        """Return the ends of the sets by name, for tables; without a warning if they are infinite.
+
+        Parameters
+        ----------
+        X, on_bad_rows, unknown
+            As for ``predict_interval``.
+
+        Returns
+        -------
+        dict of arrays
+        """
+        both = len(self.end_names_) > 1
+        ends = self._ends(X, both, None, None, on_bad_rows, unknown)
+        return {name: self._outcomes(values) for name, values in zip(self.end_names_, ends, strict=False)}
 
     def _outcomes(self, numbers: Array) -> NDArray[Any]:
         """Return positions of classes as classes, None where they are missing; other numbers as they are."""
@@ -426,72 +336,11 @@ class ConformalPredictor(EstimatorInNotebook, BaseEstimator):
         -------
         PlaceCoverage
         """
-        found, promise = self.calibration_, self._promise()
-        sets = ("lower" if found.censored else "interval") if sets is None else sets
-        if sets not in SETS:
-            raise InputError(f"sets must be 'interval' or 'lower', not {sets!r}")
-        both, nominal = sets == "interval", -math.log1p(-promise.level)
-        if both and found.censored:
-            raise InputError(f"{found.censored} outcomes are censored: only sets='lower' is available")
+        promise = self._promise()
         if X is None and y is None:
-            scores = found.scores(both)
-            threshold = promise.threshold(scores, found.codes, found.weights)
-            covered = {"coverage": scores <= threshold, "model": scores <= nominal}
-            rows = shares_covered(found.places, found.codes, found.weights, None, **covered)
-            return PlaceCoverage(rows, promise.level, SETS[sets], True, found.name)
+            return of_calibration(self.calibration_, promise, sets)
         X, y = rows_of_table(self.model_, X, y)
-        places = environments_of(self.model_, X, y, environments, needed=True)
-        codes, labels = groups_of(places)
-        scale: Any = found.scale if found.scale in ("ordinal", "count") else "continuous"
-        response = as_response(self.model_.formula_.outcome(X) if y is None else y, scale, found.levels)
-        if both and not known_rows(response).all():
-            raise InputError("some outcomes are censored: only sets='lower' is available for them")
-        options = {"offset": offset, "trials": response.trials}
-        lower, upper = self._ends(X, both, **options, on_bad_rows="error", unknown="error")
-        if not lower.size == codes.size == len(response):
-            raise InputError(f"X, y and environments have {lower.size}, {len(response)} and {codes.size} rows")
-        reached = known_to_reach(response)
-        law = self.model_.predict_distribution(X, **{k: values for k, values in options.items() if values is not None})
-        own = scores_of(law, reached)[0 if both else 1]
-        numbers = reached if found.levels is None else response.codes
-        covered = {"coverage": (lower <= numbers) & (numbers <= upper), "model": own <= nominal}
-        rows = shares_covered(labels, codes, np.ones(codes.size), upper - lower if both else None, **covered)
-        return PlaceCoverage(rows, promise.level, SETS[sets], False, name_of(places))
-
-    def _facts(self) -> dict[str, str]:
-        """Return what there is to know about a fitted predictor, by name."""
-        found, promise = self.calibration_, self._promise()
-        name = f" ({found.name})" if found.name else ""
-        n, used = np.union1d(found.training, found.places).size, found.places.size
-        places = {
-            "split": f"{n}{name}: {found.training.size} to fit, {used} to calibrate; {promise.needed} are needed",
-            "loeo": f"{n}{name}, each left out once; {promise.needed} are needed",
-        }
-        both = not found.censored
-        central = _percent(self.nominal_level_)
-        sets = (
-            f"{'the central' if both else 'without the lowest part, the'} {central} of each predicted distribution"
-            if found.method != "loeo" or promise.guarantee == "places"
-            else f"from the fits without each place; the central {central} would cover the scored rows"
-        )
-        facts = {"promise": self.guarantee_, "if": "the new place and these are exchangeable"}
-        facts |= {"places": places.get(found.method, places["loeo"]), "sets": self._infinite(both) or sets}
-        return facts | {"note" if k == 0 else f"note {k + 1}": text for k, text in enumerate(found.notes)}
-
-    def _title(self) -> str:
-        found = self.calibration_
-        model, kind = type(model_of(found.model)).__name__, "lower bounds" if found.censored else "sets"
-        return f"ConformalPredictor({model}, {found.method}): {_percent(float(self.level))} {kind} for new places"
-
-    @shown
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        if self._calibration is None:
-            return super().__repr__(N_CHAR_MAX)
-        lines = [f"  {name:<8}  {text}" for name, text in self._facts().items()]
-        return "\n".join([self._title(), *lines])
-
-    def _found(self) -> str | None:
-        return None if self._calibration is None else report(self._title(), self._facts())
+        return of_new_places(self.calibration_, promise, sets, X, y, environments, offset, self._ends)
 
 
 def _range(low: float, high: float) -> range:
@@ -499,8 +348,3 @@ def _range(low: float, high: float) -> range:
     if math.isnan(low):
         return range(0)
     return range(int(low), sys.maxsize if math.isinf(high) else min(int(high) + 1, sys.maxsize))
-
-
-def _percent(value: float) -> str:
-    """Return a share as text."""
-    return f"{100.0 * value:.3g} %"

@@ -111,7 +111,9 @@ class Calibration:
             lower, upper = ends_of(law.good_rows, threshold, self.levels, both)
             return *_spread(law.bad, lower, upper), law.bad
         fits = [model for model in self.left_out if model is not None]
-        laws = [model.predict_distribution(X, on_bad_rows="mark", **options) for model in fits]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AnchorTMWarning)  # the fit to all places warns below
+            laws = [model.predict_distribution(X, on_bad_rows="mark", **options) for model in fits]
         bad = np.all([law.bad for law in laws], axis=0)
         if promise.guarantee == "places":
             lower, upper = self._minmax(laws, threshold, both)
@@ -144,9 +146,7 @@ class Calibration:
         step = max(1, MOST_CELLS // scores.size)
         for first in range(0, n, step):
             take = np.arange(first, min(first + step, n))
-            tables = [
-                _of_fold(law[take], scores[own], self.levels, both) for law, own in zip(laws, rows, strict=True)
-            ]
+            tables = [_of_fold(law[take], scores[own], self.levels, both) for law, own in zip(laws, rows, strict=True)]
             whole = np.full((take.size, failed.size), math.inf)
             lower = np.hstack([*(low for low, _ in tables), -whole])
             upper = np.hstack([*(high for _, high in tables), whole])

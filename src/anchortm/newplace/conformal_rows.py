@@ -163,5 +163,6 @@ def _check_outcome(response: Response) -> None:
     if response.truncated.any():
         raise InputError(
             f"{int(response.truncated.sum())} of {len(response)} rows are truncated (delayed entry): their sets would "
-            "need the entry of each new row, which is not supported; leave entry out if all rows are seen from the start"
+            "need the entry of each new row, which is not supported; leave entry out if all rows are seen from the "
+            "start"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +13,22 @@ from numpy.typing import NDArray
 from anchortm import plotting
 from anchortm._messages import shown
 from anchortm._typing import Array, Axis
+from anchortm._util.frames import name_of
 from anchortm._util.html import report
+from anchortm.exceptions import InputError
+from anchortm.inputs.anchors import groups_of
+from anchortm.inputs.response import as_response
+from anchortm.newplace.conformal_fits import Calibration
+from anchortm.newplace.conformal_scores import Promise, known_to_reach, scores_of
+from anchortm.predict.observed import environments_of
+from anchortm.scores.outcomes import known_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PlaceCoverage", "shares_covered"]
+__all__ = ["PlaceCoverage", "of_calibration", "of_new_places"]
+
+SETS = {"interval": "intervals", "lower": "lower bounds"}
 
 BARELY = 1e-10  # a share of rows that is short by rounding has reached its level
 
@@ -128,7 +140,62 @@ class PlaceCoverage:
         return plotting.coverage(self.frame(), self.level, ax, label=label, sets=self.sets)
 
 
-def shares_covered(
+def of_calibration(found: Calibration, promise: Promise, sets: str | None) -> PlaceCoverage:
+    """Return the coverage of the places that were scored, each by a fit that has not seen it."""
+    both, name = _kind(found, sets)
+    scores = found.scores(both)
+    covered = {
+        "coverage": scores <= promise.threshold(scores, found.codes, found.weights),
+        "model": scores <= -math.log1p(-promise.level),
+    }
+    rows = _by_place(found.places, found.codes, found.weights, None, **covered)
+    return PlaceCoverage(rows, promise.level, name, True, found.name)
+
+
+def of_new_places(
+    found: Calibration,
+    promise: Promise,
+    sets: str | None,
+    X: Any,
+    y: Any,
+    environments: Any,
+    offset: Any,
+    ends: Callable[..., tuple[Array, Array]],
+) -> PlaceCoverage:
+    """Return the coverage of rows of new places; ``ends`` makes their sets."""
+    both, name = _kind(found, sets)
+    places = environments_of(found.model, X, y, environments, needed=True)
+    codes, labels = groups_of(places)
+    scale: Any = found.scale if found.scale in ("ordinal", "count") else "continuous"
+    response = as_response(found.model.formula_.outcome(X) if y is None else y, scale, found.levels)
+    if both and not known_rows(response).all():
+        raise InputError("some of these outcomes are censored: only sets='lower' is available for them")
+    options = {"offset": offset, "trials": response.trials}
+    lower, upper = ends(X, both, **options, on_bad_rows="error", unknown="error")
+    if not lower.size == codes.size == len(response):
+        raise InputError(f"X, y and environments have {lower.size}, {len(response)} and {codes.size} rows")
+    reached = known_to_reach(response)
+    law = found.model.predict_distribution(X, **{k: values for k, values in options.items() if values is not None})
+    numbers = reached if found.levels is None else response.codes
+    covered = {
+        "coverage": (lower <= numbers) & (numbers <= upper),
+        "model": scores_of(law, reached)[0 if both else 1] <= -math.log1p(-promise.level),
+    }
+    rows = _by_place(labels, codes, np.ones(codes.size), upper - lower if both else None, **covered)
+    return PlaceCoverage(rows, promise.level, name, False, name_of(places))
+
+
+def _kind(found: Calibration, sets: str | None) -> tuple[bool, str]:
+    """Return whether sets have both ends, and what they are called; refuse two ends of censored outcomes."""
+    sets = ("lower" if found.censored else "interval") if sets is None else sets
+    if sets not in SETS:
+        raise InputError(f"sets must be 'interval' or 'lower', not {sets!r}")
+    if sets == "interval" and found.censored:
+        raise InputError(f"{found.censored} outcomes are censored: only sets='lower' is available")
+    return sets == "interval", SETS[sets]
+
+
+def _by_place(
     labels: NDArray[Any], codes: NDArray[np.intp], weights: Array, width: Array | None, **covered: NDArray[np.bool_]
 ) -> list[dict[str, Any]]:
     """Return a row for each place: the weighted share of rows of each kind of sets, and the median width."""

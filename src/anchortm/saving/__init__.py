@@ -38,7 +38,9 @@ MAX_BYTES = 64 * 2**20
 MAX_VALUES = 4_000_000  # largest number of values (numbers, strings and lists) in a file
 
 
-def save(model: TransformationModel | AnchorBoostedTM | Pipeline | ConformalPredictor, path: str | os.PathLike[str]) -> Path:
+def save(
+    model: TransformationModel | AnchorBoostedTM | Pipeline | ConformalPredictor, path: str | os.PathLike[str]
+) -> Path:
     """Write a fitted model to a JSON file and return its path.
 
     The file is written completely or not at all. Standard errors are computed first if possible, so that

@@ -71,8 +71,9 @@ def ends_of(
     Without ``both``, only lower ends are computed.
     """
     tails = np.exp(-np.asarray(threshold, dtype=np.float64)) * (0.5 if both else 1.0) * TAIL
-    lower = _numbers(distribution.ppf(tails), levels)
-    upper = _numbers(distribution.isf(tails), levels) if both else None
+    with np.errstate(invalid="ignore"):  # averages over random effects have infinite ends, found by way of inf - inf
+        lower = _numbers(distribution.ppf(tails), levels)
+        upper = _numbers(distribution.isf(tails), levels) if both else None
     if levels is not None:  # the fit may not know the first or the last class
         lower = np.where(tails > 0.0, lower, 0.0)
         upper = None if upper is None else np.where(tails > 0.0, upper, len(levels) - 1.0)

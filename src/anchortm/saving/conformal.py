@@ -20,6 +20,7 @@ __all__ = ["CONFORMAL", "conformal_of", "conformal_record"]
 
 CONFORMAL = ConformalPredictor.__name__
 SCALES = ("continuous", "time", "ordinal", "count")
+INVALID = "the left-out fits are invalid"
 LABELS = ("training", "places")
 FIELDS: dict[str, Callable[[Any], bool]] = {
     "method": lambda value: value in METHODS,
@@ -55,7 +56,7 @@ def conformal_of(record: dict[str, Any], made: Callable[[dict[str, Any]], Any]) 
     for key in ("parameters", "model", "calibration"):
         check(isinstance(record.get(key), dict), f"the field {key!r} is invalid")
     left_out = record.get("left_out")
-    check(isinstance(left_out, list) and all(own is None or isinstance(own, dict) for own in left_out), "left_out")
+    check(isinstance(left_out, list) and all(own is None or isinstance(own, dict) for own in left_out), INVALID)
     assert isinstance(left_out, list)  # noqa: S101
     fields = lively(record["calibration"])
     for key, test in FIELDS.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import pickle
@@ -257,7 +258,7 @@ def test_levels_are_nested() -> None:
     for level in (0.5, 0.7, 0.9):
         lower, upper = predictor.set_params(level=level).predict_interval(NEW)
         ends.append((lower, upper))
-    for (a, b), (c, d) in zip(ends, ends[1:], strict=False):
+    for (a, b), (c, d) in itertools.pairwise(ends):
         assert (c <= a).all()
         assert (b <= d).all()
 

@@ -11,6 +11,7 @@ import pytest
 from paths import REFERENCE
 
 import anchortm as atm
+from anchortm.newplace.conformal_scores import scores_of
 
 K, N, REPEATS = 20, 30, 500
 KNOWN = json.loads((REFERENCE / "robust" / "conformal.json").read_text())["simulation"]
@@ -95,3 +96,22 @@ def test_coverage_is_that_of_a_slow_implementation(method: str, average: str, pl
         assert abs(own.mean() - known["coverage"]) < 3.0 * math.hypot(error(own), known["se"])
         reached = own >= 0.9 - 1e-9
         assert abs(reached.mean() - known["share_env_ge"]) < 3.0 * math.sqrt(2.0) * error(reached)
+
+
+@pytest.mark.slow
+def test_intervals_that_forget_the_places_cover_too_little() -> None:
+    rng, found = np.random.default_rng(2026), []
+    predictor = atm.ConformalPredictor(MODELS["exact"], random_state=1)
+    for _ in range(REPEATS):
+        x, y, _, place = draw("exact", rng)
+        old = place < K
+        predictor.fit(x[old], y[old], environments=place[old])
+        scores = np.sort(predictor.calibration_.both)
+        threshold = scores[math.ceil(0.9 * (scores.size + 1)) - 1]  # as if rows were exchangeable
+        law = predictor.model_.predict_distribution(x[~old])
+        found.append((scores_of(law, y[~old])[0] <= threshold).mean())
+    known, own = KNOWN["rows as exchangeable (wrong)"], np.array(found)
+    assert own.mean() < 0.9 - 2.0 * error(own)
+    assert abs(own.mean() - known["coverage"]) < 3.0 * math.hypot(error(own), known["se"])
+    reached = own >= 0.9 - 1e-9
+    assert abs(reached.mean() - known["share_env_ge"]) < 3.0 * math.sqrt(2.0) * error(reached)

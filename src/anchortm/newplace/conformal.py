@@ -92,8 +92,25 @@ class ConformalPredictor(Calibrated):
     >>> data = atm.datasets.load_boston_housing2()
     >>> predictor = atm.ConformalPredictor(atm.ContinuousProbit(), level=0.9)
     >>> predictor.fit("cmedv ~ rm + lstat | town", data)
+    ConformalPredictor(ContinuousProbit, split): 90 % intervals for new places
+      promise   a row of a new place is covered with a probability of at least 90 %
+      if        the new place and these are exchangeable, as if drawn from one population of places
+      places    92 (town): 46 to fit, 46 to calibrate; 9 are needed
+      sets      the central 97.9 % of each predicted distribution
     >>> lower, upper = predictor.predict_interval(data[:2])
     >>> lower.round(1), upper.round(1)
+    (array([19.6, 17.4]), array([51.1, 40.2]))
+
+    Sets of classes, and lower bounds of censored times:
+
+    >>> wine = atm.datasets.load_wine()
+    >>> ordinal = atm.ConformalPredictor(atm.OrdinalRegression(), 0.8, method="loeo")
+    >>> ordinal.fit("rating ~ temp + contact | judge", wine).predict_set(wine[:2])
+    [[1, 2, 3], [1, 2, 3]]
+    >>> cgd = atm.datasets.load_cgd()
+    >>> times = atm.ConformalPredictor(atm.ParametricSurvival(), 0.8)
+    >>> times.fit("Surv(tstop, status) ~ treat + age | center", cgd).lower_bound(cgd[:2]).round()
+    array([112.,  47.])
     """
 
     def __init__(

@@ -99,7 +99,8 @@ def test_coverage_is_that_of_a_slow_implementation(method: str, average: str, pl
 
 
 @pytest.mark.slow
-def test_intervals_that_forget_the_places_cover_too_little() -> None:
+def test_intervals_that_forget_the_places_fail_in_a_third_of_them() -> None:
+    """On average over places they come close to their level; in single places they do not."""
     rng, found = np.random.default_rng(2026), []
     predictor = atm.ConformalPredictor(MODELS["exact"], random_state=1)
     for _ in range(REPEATS):
@@ -111,7 +112,7 @@ def test_intervals_that_forget_the_places_cover_too_little() -> None:
         law = predictor.model_.predict_distribution(x[~old])
         found.append((scores_of(law, y[~old])[0] <= threshold).mean())
     known, own = KNOWN["rows as exchangeable (wrong)"], np.array(found)
-    assert own.mean() < 0.9 - 2.0 * error(own)
     assert abs(own.mean() - known["coverage"]) < 3.0 * math.hypot(error(own), known["se"])
     reached = own >= 0.9 - 1e-9
+    assert abs(reached.mean() - 2.0 / 3.0) < 2.0 * error(reached)
     assert abs(reached.mean() - known["share_env_ge"]) < 3.0 * math.sqrt(2.0) * error(reached)

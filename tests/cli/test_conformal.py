@@ -18,9 +18,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     site = np.repeat(np.arange(12), 6)
-    data = pd.DataFrame(
-        {"site": [f"s{k}" for k in site], "x": rng.normal(size=72), "other": [f"o{k % 9}" for k in site]}
-    )
+    data = pd.DataFrame({"site": [f"s{k}" for k in site], "x": rng.normal(size=72)})
+    data["other"], data["half"] = [f"o{k % 9}" for k in site], np.where(np.arange(72) % 2, "a", "b")
     data["y"] = data.x + 0.5 * rng.normal(size=12)[site] + rng.normal(size=72)
     data["time"], data["event"] = np.exp(data.y), rng.integers(0, 2, 72)
     data.to_csv("rows.csv", index=False)

@@ -247,9 +247,7 @@ def _predict(
     column = _Columns(model, X, kept) if policy is None else _MarkedColumns(model, X, kept, policy)
     result = pd.DataFrame({name: column(*what) for name, what in asked.items() if what[0] not in ("beyond", "end")})
     if sets is not None:
-        ends, marks = sets.end_columns(X, **({} if policy is None else policy._asdict())), policy and policy.marks
-        kind = _class_type(model) if marks else None
-        result = result.assign(**{name: _nullable(values, kind) for name, values in ends.items()})
+        result = result.assign(**_ends(sets, model, X, policy))
     if "beyond_data" in asked:
         predicted = [name for name, (kind, _) in asked.items() if kind in ("ppf", "prediction")]
         result["beyond_data"] = column.beyond(result[predicted].to_numpy(dtype=np.float64))
@@ -258,6 +256,14 @@ def _predict(
         warn_of_mapped(found) if mapped is None else mapped.append(found)
     result = result[list(asked)]
     return result.set_index(table.index) if isinstance(table, pd.DataFrame) else result
+
+
+def _ends(sets: Any, model: Any, X: Any, policy: _Policy | None) -> dict[str, Any]:
+    """Return the ends of sets by their names."""
+    if policy is None:
+        return dict(sets.end_columns(X))
+    kind = _class_type(model) if policy.marks else None
+    return {name: _nullable(values, kind) for name, values in sets.end_columns(X, **policy._asdict()).items()}
 
 
 class _Columns:

@@ -21,7 +21,6 @@ __all__ = ["CONFORMAL", "conformal_of", "conformal_record"]
 CONFORMAL = ConformalPredictor.__name__
 SCALES = ("continuous", "time", "ordinal", "count")
 INVALID = "the left-out fits are invalid"
-LABELS = ("training", "places")
 FIELDS: dict[str, Callable[[Any], bool]] = {
     "method": lambda value: value in METHODS,
     "training": list_of(is_plain),
@@ -55,28 +54,38 @@ def conformal_of(record: dict[str, Any], made: Callable[[dict[str, Any]], Any]) 
     """Return the checked predictor from a record; ``made`` makes a model from its record."""
     for key in ("parameters", "model", "calibration"):
         check(isinstance(record.get(key), dict), f"the field {key!r} is invalid")
-    left_out = record.get("left_out")
-    check(isinstance(left_out, list) and all(own is None or isinstance(own, dict) for own in left_out), INVALID)
-    assert isinstance(left_out, list)  # noqa: S101
-    fields = lively(record["calibration"])
-    for key, test in FIELDS.items():
-        check(key in fields and test(fields[key]), f"the field {key!r} of the calibration is invalid")
-    n_places, sizes = len(fields["places"]), {len(fields[key]) for key in ("codes", "weights", "both", "lower")}
-    check(len(sizes) == 1 and set(fields["codes"]) == set(range(n_places)) != set(), "the scores have no places")
-    model, fits = made(record["model"]), [None if own is None else made(own) for own in left_out]
-    wanted = n_places if fields["method"] == "loeo" else 0
-    check(len(fits) == wanted and (not wanted or any(fit is not None for fit in fits)), "left-out fits are missing")
-    for fit in (model, *fits):
+    fields = _checked(lively(record["calibration"]))
+    model, left_out = made(record["model"]), _left_out(record.get("left_out"), made)
+    wanted = len(fields["places"]) if fields["method"] == "loeo" else 0
+    check(len(left_out) == wanted and (not wanted or left_out.count(None) < wanted), "left-out fits are missing")
+    for fit in (model, *left_out):
         check(fit is None or _same_outcome(fit, fields["levels"]), "the fits have other classes than the scores")
-    arrays = {key: _labels(fields.pop(key)) for key in LABELS}
-    arrays |= {key: np.array(fields.pop(key), dtype=np.float64) for key in ("weights", "both", "lower")}
-    codes, levels = np.array(fields.pop("codes"), dtype=np.intp), fields.pop("levels")
     given = arguments_of(lively(record["parameters"]), ConformalPredictor)
     check("model" not in given, "the parameters have a model of their own")
     predictor = ConformalPredictor(clone(model), **given)
     Promise.checked(predictor.guarantee, predictor.level, predictor.share)
-    fields |= {"levels": None if levels is None else tuple(levels), "notes": tuple(fields["notes"])}
-    return predictor.with_calibration(Calibration(model=model, left_out=tuple(fits), codes=codes, **arrays, **fields))
+    return predictor.with_calibration(Calibration(model=model, left_out=left_out, **fields))
+
+
+def _left_out(records: Any, made: Callable[[dict[str, Any]], Any]) -> tuple[Any, ...]:
+    """Return the left-out fits; None for those that failed."""
+    check(isinstance(records, list) and all(own is None or isinstance(own, dict) for own in records), INVALID)
+    return tuple(None if own is None else made(own) for own in records)
+
+
+def _checked(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a calibration as it holds them; refuse those that do not fit together."""
+    for key, test in FIELDS.items():
+        check(key in fields and test(fields[key]), f"the field {key!r} of the calibration is invalid")
+    sizes, places = (
+        {len(fields[key]) for key in ("codes", "weights", "both", "lower")},
+        set(range(len(fields["places"]))),
+    )
+    check(len(sizes) == 1 and set(fields["codes"]) == places != set(), "the scores have no places")
+    found = {key: fields[key] for key in FIELDS} | {key: _labels(fields[key]) for key in ("training", "places")}
+    found |= {key: np.array(fields[key], dtype=np.float64) for key in ("weights", "both", "lower")}
+    found |= {"codes": np.array(fields["codes"], dtype=np.intp), "notes": tuple(fields["notes"])}
+    return found | {"levels": None if fields["levels"] is None else tuple(fields["levels"])}
 
 
 def _labels(values: list[Any]) -> Any:
@@ -85,6 +94,6 @@ def _labels(values: list[Any]) -> Any:
     return np.array(values) if alike else np.array([*values, None], dtype=object)[:-1]
 
 
-def _same_outcome(fit: Any, levels: list[Any] | None) -> bool:
+def _same_outcome(fit: Any, levels: tuple[Any, ...] | None) -> bool:
     own = getattr(model_of(fit), "classes_", None)
     return own is None if levels is None else own is not None and set(own.tolist()) <= set(levels)

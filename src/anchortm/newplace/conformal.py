@@ -256,7 +256,7 @@ class ConformalPredictor(Calibrated):
             raise InputTypeError("predict_set is for ordinal outcomes and counts: use predict_interval for numbers")
         lower, upper = self._ends(X, True, offset, trials, on_bad_rows, unknown)
         self.warn_if_infinite(True)
-        sets = [_range(low, high) for low, high in zip(lower.tolist(), upper.tolist(), strict=True)]
+        sets: list[Any] = [_range(low, high) for low, high in zip(lower.tolist(), upper.tolist(), strict=True)]
         levels = found.levels
         return sets if levels is None else [[levels[k] for k in own] for own in sets]
 

@@ -94,7 +94,7 @@ class PlaceRows:
     def _taken(self, rows: Codes) -> Self:
         found, groups = np.unique(self.groups[rows], return_inverse=True)
         inputs = {name: self._rows(name, rows) for name in self.inputs}
-        own = {"response": self.response[rows], "weights": self.weights[rows]}
+        own: dict[str, Any] = {"response": self.response[rows], "weights": self.weights[rows]}
         return replace(self, inputs=inputs, groups=groups, labels=self.labels[found], **own)
 
     @property

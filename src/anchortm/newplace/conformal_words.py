@@ -11,6 +11,8 @@ from anchortm.newplace.conformal_scores import Promise
 
 __all__ = ["facts_of", "percent", "promised", "why_infinite"]
 
+INSTEAD = {"average": "or lower level", "places": "or lower share"}
+
 
 def percent(value: float) -> str:
     """Return a share as text, with as many digits as a share below 1 needs to be told from it."""
@@ -44,16 +46,16 @@ def why_infinite(found: Calibration, promise: Promise, both: bool) -> str:
     if found.threshold(promise, both) < math.inf:
         return ""
     n, needed = found.places.size, promise.needed
-    lower = "level" if promise.guarantee == "average" else "share"
+    instead = INSTEAD[promise.guarantee]
     if n < needed:
         return (
             f"sets are infinite: the promise needs {needed} places to calibrate on, and there are {n}; pass at least "
-            f"{needed + FEWEST_TO_FIT} places with method='split', {needed} with 'loeo' or 'full', or lower {lower}"
+            f"{needed + FEWEST_TO_FIT} places with method='split', {needed} with 'loeo' or 'full', {instead}"
         )
     lost = float(np.average(np.isinf(found.scores(both)), weights=found.weights))
     return (
         f"sets are infinite: {percent(lost)} of the rows to calibrate on cannot be predicted, or have outcomes of "
-        f"probability 0, by fits without their place; use a model that allows for them, or lower {lower}"
+        f"probability 0, by fits without their place; use a model that allows for them, {instead}"
     )
 
 

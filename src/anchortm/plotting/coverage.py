@@ -71,7 +71,7 @@ def coverage(frame: pd.DataFrame, level: float, ax: Axis = None, *, label: int =
         xlim=(-0.03, 1.03),
         ylim=(-0.8, len(frame) - 0.2),
     )
-    legend = ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)
+    legend: Any = ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)
     for handle in legend.legend_handles:
         handle.set_sizes([40.0])  # whatever the first place has
     return ax

@@ -15,6 +15,7 @@ _HOME = {
     "AnchorBoosting": "competitors.boosting",
     "AnchorGLM": "models.glm",
     "AnchorTM": "models.transformation",
+    "ConformalPredictor": "newplace.conformal",
     "ContinuousLogit": "models.transformation",
     "ContinuousProbit": "models.transformation",
     "CountRegression": "models.transformation",
@@ -89,6 +90,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.models.transformation import ParametricSurvival as ParametricSurvival
     from anchortm.models.transformation import ProportionalHazards as ProportionalHazards
     from anchortm.newplace.compare import compare_strategies as compare_strategies
+    from anchortm.newplace.conformal import ConformalPredictor as ConformalPredictor
     from anchortm.predict.tables import predict_table as predict_table
     from anchortm.saving import load as load
     from anchortm.saving import save as save

@@ -40,6 +40,7 @@ PARTS = (
     "inputs.two_terms.",
     "links.",
     "models.cox.PartialRows",
+    "newplace.conformal_fits.",  # what predictors keep
     "newplace.regressor.",  # strategies, and what they see
     "newplace.strategies.",
     "newplace.training.",
@@ -160,6 +161,7 @@ def shown() -> dict[str, Any]:
     smooth = pd.DataFrame({"x": data["x"], "y": y, "site": town})
     d, xis = atm.diagnostics, [0, 1, 10]
     path = atm.anchor_path(atm.NormalLinear(), data, y, town, xis)
+    conformal = atm.ConformalPredictor(atm.NormalLinear(), 0.8).fit(data, y, environments=town)
     comparison = atm.compare_strategies(atm.NormalLinear(), data, y, town, design="like", strategies=["equal"])
     objects = [
         atm.Formula("y ~ x | site", smooth),
@@ -203,6 +205,8 @@ def shown() -> dict[str, Any]:
         atm.diagnostics.location_shift(atm.NormalLinear(), data, y, town),
         comparison,
         comparison.verdict,
+        conformal,
+        conformal.coverage_by_place(),
         PiecewiseDistribution.from_quantiles(np.tile(np.arange(3.0), (n, 1)), [0.25, 0.5, 0.75]),
         atm.LinearAnchorRegression(2.0).fit(data, y, anchors=town),
         atm.AnchorBoosting(2.0, 3, base="tree").fit(data, y, anchors=town),

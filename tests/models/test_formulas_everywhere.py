@@ -161,6 +161,21 @@ def calibrated() -> tuple[Any, Any]:
     return tuple(one.widened_ for one in found)  # type: ignore[return-value]
 
 
+def conformal() -> tuple[Any, Any]:
+    def ends(*rows: Any, **more: Any) -> Any:
+        predictor = atm.ConformalPredictor(LINEAR, 0.6, method="loeo").fit(*rows, **more)
+        new, offset = (DATA, {}) if hasattr(predictor.model_, "formula_") else (X, {"offset": DATA.o})
+        return predictor.predict_interval(new, **offset)
+
+    return both(ends)
+
+
+def covered() -> tuple[Any, Any]:
+    named, plain = fits(atm.ConformalPredictor(LINEAR, 0.6))
+    calls = [named.coverage_by_place(DATA), named.coverage_by_place(FORMULA, DATA)]
+    return [call.frame() for call in calls], [plain.coverage_by_place(X, DATA.y, SITE).frame()] * 2
+
+
 def restricted() -> tuple[Any, Any]:
     named, plain = fits(COX, SURVIVAL)
     return named.restricted_mean(DATA, 1.0, by="half").frame(), plain.restricted_mean(X, 1.0, by=DATA.half).frame()
@@ -208,6 +223,8 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
         left_out(X, DATA.y, SITE, **COLUMNS),
     ),
     "compare_strategies": lambda: both(compared),
+    "ConformalPredictor.fit": conformal,
+    "ConformalPredictor.coverage_by_place": covered,
     "location_shift": shifted,
     "Spread.calibrate_spread": calibrated,
     "score_test": lambda: both(lambda *rows, **more: atm.diagnostics.score_test(LINEAR, *rows, **more).frame()),

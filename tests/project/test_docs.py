@@ -24,6 +24,7 @@ RESULTS = {
     "inputs.Kind",
     "inputs.as_response",
     "newplace.comparison.Comparison",
+    "newplace.coverage.PlaceCoverage",
     "predict.AveragedDistribution",
     "predict.AveragedFamily",
     "predict.Distribution",

@@ -11,7 +11,15 @@ from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm.cli.columns import hint_at_dates
 from anchortm.exceptions import AnchorTMError, InputError
 
-__all__ = ["check_columns", "columns_needed", "columns_scored", "load_model", "numbers_needed", "rows_scored"]
+__all__ = [
+    "check_columns",
+    "columns_needed",
+    "columns_scored",
+    "load_model",
+    "model_alone",
+    "numbers_needed",
+    "rows_scored",
+]
 
 MOST_LEVELS = 8
 TABLES = (".csv", ".parquet", ".xlsx", ".tsv", ".txt")
@@ -29,6 +37,11 @@ def load_model(path: str, table: str | None = None) -> Any:
         swapped = table is not None and table.lower().endswith(".json")
         what = f"swap it with {table}" if swapped else "name a file that anchortm fit --save has written"
         raise InputError(f"{path} is not a model file but a table: {what}") from None
+
+
+def model_alone(loaded: Any) -> Any:
+    """Return the model of a predictor of sets; another model as it is."""
+    return loaded.model_ if hasattr(type(loaded), "predict_interval") else loaded
 
 
 def columns_scored(model: Any, names: list[str]) -> list[str]:

@@ -76,6 +76,9 @@ RULES: list[tuple[str, Any]] = [
     (r"; use design='like'", "; use --design like"),
     (r"new is for design='further': add this design, or leave new out", "--new is for --design further or both"),
     (r"^new(?=: | has no rows)|(?<=fewer than 8: )new\b", "--new"),
+    (r"\bmethod='(\w+)', (\d+) with 'loeo' or 'full'", r"--method \1, \2 with loeo or full"),
+    (r"\bor lower level$", "or lower --conformal"),
+    (r"\bor lower share$", "or lower --share"),
     # models by their names here
     (r"(?:AnchorGLM\()?family=['\"](\w+)['\"]\)?", lambda found: f"--model {FAMILIES.get(found[1], found[1])}"),
     (r", or give alpha a number|: give it a number", ""),

@@ -7,6 +7,7 @@ differ in style as well as in colour, so that you can tell them apart in grey.
 from __future__ import annotations
 
 from anchortm.plotting.anchors import chi_square, invariance, location_shift, residuals, shares
+from anchortm.plotting.coverage import coverage
 from anchortm.plotting.draws import draws
 from anchortm.plotting.gains import gains
 from anchortm.plotting.graphs import graph
@@ -29,6 +30,7 @@ __all__ = [
     "calibration",
     "chi_square",
     "coefficient_path",
+    "coverage",
     "distributions",
     "draws",
     "flattening",

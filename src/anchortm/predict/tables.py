@@ -55,7 +55,8 @@ def predict_table(
     Parameters
     ----------
     model : fitted estimator
-        Fitted by a formula, or to a frame with named columns.
+        Fitted by a formula, or to a frame with named columns. A ``ConformalPredictor`` adds the ends of its sets,
+        ``lower`` and ``upper`` (``lower`` alone if outcomes are censored), to the predictions of its model.
     data : table
         A pandas, polars or pyarrow table; or a path or glob of Parquet files, a pyarrow dataset, a polars LazyFrame
         or a Dask DataFrame, which are read in batches.
@@ -108,14 +109,18 @@ def predict_table(
     2     NaN  treat 'other' is unknown
     """
     check_is_fitted(model)
-    model = model_of(model)
+    sets = model if hasattr(type(model), "predict_interval") else None
+    model = model_of(model if sets is None else sets.model_)
     keep = [keep] if isinstance(keep, str) else list(keep)
     asked = _asked(model, np.atleast_1d(quantiles).tolist(), list(cdf), list(sf), keep, extrapolation)
+    if sets is not None:
+        asked = _with_columns(asked, dict.fromkeys(sets.end_names_, ("end", None)))
+        sets.warn_if_infinite()
     policy = _Policy(on_bad_rows, unknown) if check_policy(on_bad_rows, unknown) else None
     asked = asked if policy is None else _with_words(asked, policy)
     mapped: list[Counter[Any]] = []
     at = _at_place(model, place)
-    work = partial(_predict, model=model, asked=asked, policy=policy, mapped=mapped, at=at)
+    work = partial(_predict, model=model, asked=asked, policy=policy, mapped=mapped, at=at, sets=sets)
     if not is_batched(data):
         table = native(data)
         if not is_frame(table):
@@ -127,7 +132,7 @@ def predict_table(
     source.check(columns := _columns(model, keep, source.names))
     if type(data).__module__.startswith("dask"):
         frame: Any = data
-        alone = partial(_predict, model=model, asked=asked, policy=policy, at=at)
+        alone = partial(_predict, model=model, asked=asked, policy=policy, at=at, sets=sets)
         lazy = frame[columns].map_partitions(alone, meta=_meta(frame._meta, model, asked, policy))
         return lazy if output is None else _write_folder(lazy, os.fspath(output))
     if output is None:
@@ -166,8 +171,13 @@ class _Policy(NamedTuple):
 def _with_words(asked: dict[str, tuple[str, Any]], policy: _Policy) -> dict[str, tuple[str, Any]]:
     """Return the columns that are asked for, with those that say what happened to a row."""
     words = (["reason"] if policy.marks else []) + (["mapped"] if policy.unknown != "error" else [])
-    _check_names([*asked, *words])
-    return asked | {name: (name, None) for name in words}
+    return _with_columns(asked, {name: (name, None) for name in words})
+
+
+def _with_columns(asked: dict[str, tuple[str, Any]], more: dict[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
+    """Return the columns that are asked for, with more of them."""
+    _check_names([*asked, *more])
+    return asked | more
 
 
 def _columns(model: Any, keep: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -242,6 +252,7 @@ def _predict(
     policy: _Policy | None = None,
     mapped: list[Counter[Any]] | None = None,
     at: Mapping[str, Any] = MappingProxyType({}),
+    sets: Any = None,
 ) -> pd.DataFrame:
     """Return the predictions of rows in memory; what levels were read as others goes to ``mapped``, or is warned of.
 
@@ -255,7 +266,9 @@ def _predict(
     X = table if hasattr(model, "formula_") else table[_features(model, names)]
     kept = select(table, keep)
     column = _Columns(model, X, kept, **at) if policy is None else _MarkedColumns(model, X, kept, policy, **at)
-    result = pd.DataFrame({name: column(*what) for name, what in asked.items() if what[0] != "beyond"})
+    result = pd.DataFrame({name: column(*what) for name, what in asked.items() if what[0] not in ("beyond", "end")})
+    if sets is not None:
+        result = result.assign(**_ends(sets, model, X, policy))
     if "beyond_data" in asked:
         predicted = [name for name, (kind, _) in asked.items() if kind in ("ppf", "prediction")]
         result["beyond_data"] = column.beyond(result[predicted].to_numpy(dtype=np.float64))
@@ -264,6 +277,14 @@ def _predict(
         warn_of_mapped(found) if mapped is None else mapped.append(found)
     result = result[list(asked)]
     return result.set_index(table.index) if isinstance(table, pd.DataFrame) else result
+
+
+def _ends(sets: Any, model: Any, X: Any, policy: _Policy | None) -> dict[str, Any]:
+    """Return the ends of sets by their names."""
+    if policy is None:
+        return dict(sets.end_columns(X))
+    kind = _class_type(model) if policy.marks else None
+    return {name: _nullable(values, kind) for name, values in sets.end_columns(X, **policy._asdict()).items()}
 
 
 class _Columns:
@@ -361,7 +382,7 @@ def _meta(frame: Any, model: Any, asked: dict[str, tuple[str, Any]], policy: _Po
     text = pd.Series(dtype=object)
     own = {"outside": text, "reason": text, "mapped": text, "beyond": pd.Series(dtype="boolean" if marks else bool)}
     label = pd.Series(classes[:0], dtype=_class_type(model) if marks else None)
-    kinds = {"prediction": label, "ppf": label} | own
+    kinds = {"prediction": label, "ppf": label, "end": label} | own
     return pd.DataFrame(
         {
             name: frame[argument] if kind == "keep" else kinds.get(kind, pd.Series(dtype=np.float64))

@@ -25,7 +25,9 @@ from anchortm.inference.covariance import keep_standard_errors
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.estimator import AnchorBoostedTM
 from anchortm.models.pipeline import Pipeline, unfolded
+from anchortm.newplace.conformal import ConformalPredictor
 from anchortm.saving.boosted import boosted_of, boosted_record
+from anchortm.saving.conformal import CONFORMAL, conformal_of, conformal_record
 from anchortm.saving.models import MODEL, fitted_of, model_record
 from anchortm.saving.pipelines import PIPELINE, pipeline_of, pipeline_record
 
@@ -36,7 +38,9 @@ MAX_BYTES = 64 * 2**20
 MAX_VALUES = 4_000_000  # largest number of values (numbers, strings and lists) in a file
 
 
-def save(model: TransformationModel | AnchorBoostedTM | Pipeline, path: str | os.PathLike[str]) -> Path:
+def save(
+    model: TransformationModel | AnchorBoostedTM | Pipeline | ConformalPredictor, path: str | os.PathLike[str]
+) -> Path:
     """Write a fitted model to a JSON file and return its path.
 
     The file is written completely or not at all. Standard errors are computed first if possible, so that
@@ -47,7 +51,7 @@ def save(model: TransformationModel | AnchorBoostedTM | Pipeline, path: str | os
     model : fitted model
         A model of this package, or a pipeline that ends in one behind standard transformers of scikit-learn. Of a
         search, the chosen model is saved. ``model_`` of a pipeline is saved as a pipeline. The rows of the fit are
-        not.
+        not. A ``ConformalPredictor`` is saved with its fits and the scores of rows that they have not seen.
     path : str or path
         File name that ends in ``.json``. An existing file is replaced. If ``path`` is a symbolic link, the file that
         it points to is replaced and the link stays. A folder, a device, a named pipe or a socket is never replaced:
@@ -76,6 +80,8 @@ def save(model: TransformationModel | AnchorBoostedTM | Pipeline, path: str | os
     record = _record(model)
     text = json.dumps(record | {"sha256": digest(record)}, indent=1, allow_nan=False)
     if len(text) > MAX_BYTES or _n_values(text) > MAX_VALUES:
+        if isinstance(model, ConformalPredictor):
+            raise InputError(f"the scores of {model.calibration_.codes.size} rows are too many for a file: use pickle")
         raise InputError(f"the model has {model_of(model).coef_.size} coefficients, too many for a file: use pickle")
     return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
@@ -84,6 +90,8 @@ def _record(model: Any) -> dict[str, Any]:
     """Return the record of a fitted model, or of a pipeline that ends in one, for a file."""
     top = {"format": FORMAT, "version": VERSION, "written_by": f"anchortm {__version__}"}
     model = unfolded(getattr(model, "best_estimator_", model))  # of a search
+    if isinstance(model, ConformalPredictor):
+        return top | conformal_record(model, _record)
     if is_pipeline(model):
         return top | pipeline_record(model, _record(model.steps[-1][1]))
     if not isinstance(model, (TransformationModel, AnchorBoostedTM)):
@@ -203,6 +211,8 @@ def _model(record: Any) -> Any:
 
 def _made(record: dict[str, Any]) -> Any:
     """Return the model or the pipeline of a record."""
+    if record.get("class") == CONFORMAL:
+        return conformal_of(record, _made)
     if record.get("class") == PIPELINE:
         return pipeline_of(record, _made)
     return boosted_of(record) if record.get("class") == AnchorBoostedTM.__name__ else fitted_of(record)

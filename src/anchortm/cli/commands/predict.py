@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from anchortm.cli.conformal import add_conformal
 from anchortm.cli.options import add_json, add_output, add_place, add_table
 from anchortm.cli.parsing import numbers
 from anchortm.exceptions import InputError
@@ -13,12 +14,13 @@ __all__ = ["EXAMPLES", "add", "run"]
 EXAMPLES = (
     "anchortm predict price.json boston.csv --quantiles 0.1,0.5,0.9 --sf 30,50 --output predictions.csv",
     "anchortm predict places.json boston.csv --quantiles 0.1,0.5,0.9 --place new",
+    "anchortm predict price.json boston.csv --conformal 0.9 --calibrate boston.csv --output intervals.csv",
 )
 
 
 def add(command: Any) -> None:
     """Add the arguments."""
-    command.add_argument("model", metavar="MODEL", help="a file written by anchortm fit --save")
+    command.add_argument("model", metavar="MODEL", help="a file written by anchortm fit --save, or by save in Python")
     add_table(
         command,
         "a .csv or .parquet file, - for CSV from a pipe, or a folder or quoted pattern of .parquet files, with the "
@@ -52,20 +54,23 @@ def add(command: Any) -> None:
         "rare as the rarest one",
     )
     add_place(command)
+    add_conformal(command)
     add_output(command, "all rows")
     add_json(command, "all rows")
 
 
 def run(options: Any) -> None:
     """Predict with a saved model; Parquet to Parquet in batches."""
-    from anchortm.cli.output import check_outputs, report, tell
+    from anchortm.cli.conformal import with_sets
+    from anchortm.cli.output import apart, check_outputs, report, tell
     from anchortm.cli.saved import load_model
     from anchortm.cli.tables import in_batches
     from anchortm.cli.terminal import as_text
     from anchortm.predict.tables import predict_table
 
     check_outputs(options, options.model, options.data)
-    model = load_model(options.model, options.data)
+    apart(options.calibrate, options.output)
+    predictor, model = with_sets(options, load_model(options.model, options.data))
     wanted = {
         "quantiles": options.quantiles,
         "keep": options.keep.split(",") if options.keep else [],
@@ -79,10 +84,10 @@ def run(options: Any) -> None:
     many = in_batches(options.data)
     whole = all(str(file).endswith(".parquet") for file in (options.data, options.output)) and not options.dates
     if many or (whole and not options.json):
-        predict_table(model, options.data, options.output, **wanted)
+        predict_table(predictor, options.data, options.output, **wanted)
         tell(options, f"written to {options.output}")
         return
-    table = predict_table(model, _new_rows(options, model), **wanted)
+    table = predict_table(predictor, _new_rows(options, model), **wanted)
     report(options, table, lambda: as_text(table), shown=options.output is None)
     if "reason" in table and (bad := int((table["reason"] != "").sum())):
         tell(options, f"{bad} of {len(table)} rows could not be predicted: see the column reason")

@@ -35,13 +35,13 @@ def add(command: Any) -> None:
 def run(options: Any) -> None:
     """Print, write and draw the scores of a saved model."""
     from anchortm.cli.output import check_outputs, report
-    from anchortm.cli.saved import load_model, rows_scored
+    from anchortm.cli.saved import load_model, model_alone, rows_scored
     from anchortm.cli.terminal import as_text, paragraph
     from anchortm.inputs.anchors import groups_of
     from anchortm.scores import score_table
 
     check_outputs(options, options.model, options.data)
-    model = load_model(options.model, options.data)
+    model = model_alone(load_model(options.model, options.data))
     data = known_rows(options, model, [options.by] if options.by else [], "scored")
     sites = None if options.by is None else data[options.by]  # without --by all rows
     if sites is not None:

@@ -24,11 +24,12 @@ def run(options: Any) -> None:
     from anchortm._util.pipelines import model_of
     from anchortm.cli.fits import summary_text
     from anchortm.cli.output import check_outputs, report
-    from anchortm.cli.saved import columns_needed, load_model
+    from anchortm.cli.saved import columns_needed, load_model, model_alone
     from anchortm.cli.terminal import as_text, paragraph
 
     check_outputs(options, options.model)
-    loaded = load_model(options.model)
+    found = load_model(options.model)
+    loaded = model_alone(found)
     model = model_of(loaded)  # of a pipeline, the last step
     with open(options.model, encoding="utf-8") as file:
         written = json.load(file)["written_by"]
@@ -41,10 +42,11 @@ def run(options: Any) -> None:
         "written by": written,
         "formula": no_formula if formula is None else formula.text,
     }
+    sets = found.facts() if found is not loaded else {}
     table = summary.frame().reset_index()
 
     def text() -> str:
-        lines = [paragraph(f"{name:<10}  {value}", hanging=" " * 12) for name, value in facts.items()]
+        lines = [paragraph(f"{name:<10}  {value}", hanging=" " * 12) for name, value in (facts | sets).items()]
         lines += ["", summary_text(summary), "", "Columns that new rows need"]
         return "\n".join([*lines, as_text(needed, indent="  ") if len(needed) else "  none"])
 
@@ -60,6 +62,7 @@ def run(options: Any) -> None:
         "coefficients": table,
         "columns": needed,
         "notes": list(summary.warnings),
+        "sets": sets,
     }
     report(options, table, text, record)
 

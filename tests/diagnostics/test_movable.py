@@ -259,3 +259,14 @@ def test_the_picture_names_sizes_and_axes() -> None:
     assert f"= {found.r2:.2f}" in ax.get_title()
     plt.close(ax.figure)
     assert "<b>Mean residuals of 16 environments" in found._repr_html_()
+
+
+def test_a_dollar_sign_in_a_name_is_a_dollar_sign() -> None:
+    """Matplotlib would read two of them as a formula, and refuse this one."""
+    rng = np.random.default_rng(0)
+    place = np.repeat([rf"place {k} $\frac{{1}}$" for k in range(8)], 6)
+    found = atm.diagnostics.location_shift(atm.NormalLinear(), rng.normal(size=(48, 1)), rng.normal(size=48), place)
+    ax = found.plot()
+    ax.figure.canvas.draw()
+    assert any("$" in text.get_text() for text in ax.texts)
+    plt.close(ax.figure)

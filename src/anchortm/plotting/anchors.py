@@ -209,6 +209,7 @@ def location_shift(table: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> A
             ha="right" if right[k] else "left",
             va="center",
             fontsize="small",
+            parse_math=False,
         )
     ax.set(
         xlabel="mean residual predicted from the other environments",

@@ -106,7 +106,8 @@ def outcome_label(result: object, unit: str | None, otherwise: str = "y") -> str
 def name_levels(ax: Axes, levels: NDArray[Any], height: Array, label: int, title: str) -> None:
     """Name the levels on the axis if they are few, else only the ``label`` furthest from 0, beside their points."""
     if levels.size <= MANY:
-        ax.set_xticks(np.arange(levels.size), [str(level) for level in levels], rotation=90 if levels.size > 6 else 0)
+        words, rotation = [str(level) for level in levels], 90 if levels.size > 6 else 0
+        ax.set_xticks(np.arange(levels.size), words, rotation=rotation, parse_math=False)
     else:
         ax.set_xticks([])
         span = float(np.ptp(height)) or 1.0
@@ -125,6 +126,7 @@ def name_levels(ax: Axes, levels: NDArray[Any], height: Array, label: int, title
                     ha="left" if side else "right",
                     va="center",
                     fontsize="small",
+                    parse_math=False,
                 )
         title = f"{title} ({levels.size} levels, by height)"
     ax.set_xlabel(title)

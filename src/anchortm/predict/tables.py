@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from functools import cached_property, partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,12 +13,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm._typing import AnyTable, Array, Place
-from anchortm._util.files import beside, remove_folder, write_whole
 from anchortm._util.frames import is_batched, is_frame, known, native, select, take
 from anchortm._util.pipelines import model_of
 from anchortm._util.progress import Task
-from anchortm.backends.reading import located
-from anchortm.backends.sources import Source, open_source
+from anchortm.backends.sources import open_source
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.judgement import OnBadRows, Unknown, check_policy, warn_of_mapped
 from anchortm.predict.extrapolation import beyond_the_data, outside_range
@@ -28,6 +24,7 @@ from anchortm.predict.marked import spread
 from anchortm.predict.new_rows import check_place
 from anchortm.predict.protocol import Distribution
 from anchortm.predict.reading import ReadRows
+from anchortm.predict.written import write_batches, write_folder, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,20 +124,20 @@ def predict_table(
             raise InputError(f"data must be a table with named columns, not {type(data).__name__}")
         result = work(table)
         warn_of_mapped(sum(mapped, Counter()))
-        return result if output is None else _write(result, output)
+        return result if output is None else write_table(result, output)
     source = open_source(data)
     source.check(columns := _columns(model, keep, source.names))
     if type(data).__module__.startswith("dask"):
         frame: Any = data
         alone = partial(_predict, model=model, asked=asked, policy=policy, at=at, sets=sets)
         lazy = frame[columns].map_partitions(alone, meta=_meta(frame._meta, model, asked, policy))
-        return lazy if output is None else _write_folder(lazy, os.fspath(output))
+        return lazy if output is None else write_folder(lazy, os.fspath(output))
     if output is None:
         raise InputError("name an output, a Parquet file: predictions of rows read in batches are written to it")
     if source.holds(output):
         raise InputError(f"{os.fspath(output)} would be among the files that are read: choose another folder")
     with Task("predict_table", 1, progress):
-        _stream(source, work, columns, output, asked)
+        write_batches(source, work, columns, output, asked)
     warn_of_mapped(sum(mapped, Counter()))
     return None
 
@@ -389,70 +386,3 @@ def _meta(frame: Any, model: Any, asked: dict[str, tuple[str, Any]], policy: _Po
             for name, (kind, argument) in asked.items()
         }
     )
-
-
-def _write(table: pd.DataFrame, output: str | os.PathLike[str]) -> None:
-    _parquet(output)
-    write_whole(output, lambda file: table.to_parquet(file, index=False))
-
-
-def _parquet(output: str | os.PathLike[str]) -> None:
-    if Path(output).suffix.lower() != ".parquet":
-        raise InputError(f"{os.fspath(output)} should end in .parquet")
-
-
-def _write_folder(lazy: Any, folder: str) -> None:
-    """Write one file for each partition to a new folder; a local one whole or not at all."""
-    if "://" in folder:
-        lazy.to_parquet(folder, write_index=False)
-        return
-    target = Path(folder)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{folder} exists already: name a new folder")
-    temporary = beside(target)
-    try:
-        lazy.to_parquet(str(temporary), write_index=False)
-        if target.exists():
-            target.rmdir()
-        temporary.rename(target)
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror or error}") from None
-    finally:
-        remove_folder(temporary)
-
-
-def _stream(
-    source: Source, work: Any, columns: list[str], output: str | os.PathLike[str], asked: dict[str, tuple[str, Any]]
-) -> None:
-    """Write the predictions batch by batch; columns that are kept have the types of the source."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    _parquet(output)
-
-    def _known_type(found: Any) -> Any:
-        return pa.string() if found == pa.null() else found  # a first batch of bad rows only
-
-    def located_work(frame: Any, start: int) -> pd.DataFrame:
-        with located(start):
-            result: pd.DataFrame = work(frame)
-            return result
-
-    def write(file: Path) -> None:
-        writer: Any = None
-        try:
-            with closing(source.each(located_work, columns, "predictions")) as tables:
-                for table in tables:
-                    if writer is None:
-                        kept = {name: source.arrow_type(name) for name, (kind, _) in asked.items() if kind == "keep"}
-                        found = pa.Schema.from_pandas(table, preserve_index=False)
-                        types = {field.name: kept.get(field.name, _known_type(field.type)) for field in found}
-                        writer = pq.ParquetWriter(file, pa.schema([pa.field(*own) for own in types.items()]))
-                    writer.write_table(pa.Table.from_pandas(table, writer.schema, preserve_index=False))
-            if writer is None:
-                raise InputError("the table has no rows")
-        finally:
-            if writer is not None:
-                writer.close()
-
-    write_whole(output, write)

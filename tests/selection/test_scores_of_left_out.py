@@ -185,6 +185,13 @@ def test_the_plot_of_gains_and_losses(towns) -> None:
     assert towns.plot(of="skill").get_ylabel().startswith("skill")
 
 
+def test_names_with_dollar_signs_are_drawn() -> None:
+    names = np.array([r"$\frac{1}$", "b", "c", "d", "e"])[SITE]
+    ax = atm.leave_one_environment_out(atm.NormalLinear(), X, LATENT, names, [0.0, 1.0]).plot(label=5)
+    ax.figure.canvas.draw()  # without the escape this is an error
+    assert r"\$\frac{1}\$" in [text.get_text() for text in ax.get_legend().get_texts()]
+
+
 def test_refusals(towns, tmp_path) -> None:
     data = pd.DataFrame({"y": LATENT, "a": X[:, 0], "site": SITE})
     data.to_parquet(tmp_path / "rows.parquet")

@@ -94,7 +94,7 @@ def row_labels(labels: Sequence[object] | None, n: int, index: Any = None) -> li
 
 def level_label(name: str | None, level: object) -> str:
     """Return the label of an environment or a row: its own name after that of its column, such as "hospital 3"."""
-    text = str(level)
+    text = str(level).replace("$", r"\$")  # matplotlib reads other dollar signs as mathematics
     return text if not name or text.lower().startswith(str(name).lower()) else f"{name} {text}"
 
 

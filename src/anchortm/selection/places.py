@@ -19,8 +19,10 @@ from anchortm._typing import Array
 from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.data import Data
+from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.rows.ends import Ends
+from anchortm.engine.solve.newton import Solution
 from anchortm.exceptions import AnchorTMError, InputError
 from anchortm.inputs.anchors import AnchorColumns, group_codes
 from anchortm.models.given import Given
@@ -90,7 +92,7 @@ class Places:
     def __post_init__(self) -> None:
         if self.labels.size < 3:
             raise InputError(
-                f"there are {self.labels.size} environments: leaving one out and tuning on the others needs 3"
+                f"there are {self.labels.size} environments: leaving one out and tuning on the others needs at least 3"
             )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -168,14 +170,28 @@ class Places:
             if split.held is None:
                 return failed._replace(note=split.notes)
             train, shared = split.train, split.shared
-            objective, starts = train.objective, {xi: shared.narrow(*self.starts[xi]) for xi in self.xis}
-            solutions = fits_at(train, objective, self.xis, starts)
+            objective = train.objective
+            first, *others = [self._fit(split, objective, xi) for xi in self.xis]
         except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
             return failed._replace(note=str(error))
-        logliks, ends = zip(*(split.predicted(train, objective, solution) for solution in solutions), strict=True)
+        if isinstance(first, str):
+            return failed._replace(note=first)
+        found = [
+            (nothing[0], None) if isinstance(one, str) else split.predicted(train, objective, one)
+            for one in (first, *others)
+        ]
+        logliks, ends = zip(*found, strict=True)
         null, note = self.null.logliks(inside, rows)
-        slope = shared.widen(*objective.coordinates.split(solutions[0].v))[1][: len(self.data.names)]
+        slope = shared.widen(*objective.coordinates.split(first.v))[1][: len(self.data.names)]
         return Record(rows, np.array(logliks), tuple(ends), null, slope, note or split.notes)
+
+    def _fit(self, split: Split, objective: Objective, xi: float) -> Solution | str:
+        """Return the fit without some environments at an xi, or why there is none."""
+        try:
+            start = split.shared.narrow(*self.starts[xi])
+            return fits_at(split.train, objective, [xi], {xi: start})[0]
+        except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:
+            return str(error)
 
     def records(
         self, sets: Sequence[Out], n_jobs: int | None, label: str, progress: bool | None = None

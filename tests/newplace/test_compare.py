@@ -321,7 +321,7 @@ def test_too_few_environments():
     assert set(atm.compare_strategies(model, FORMULA, few, strategies=["equal"]).frame().design) == {"like"}
     with pytest.raises(ValueError, match="at least 8"):
         atm.compare_strategies(model, FORMULA, few, strategies=["equal"], design="further")
-    with pytest.raises(ValueError, match="needs 3"):
+    with pytest.raises(ValueError, match="needs at least 3"):
         atm.compare_strategies(model, FORMULA, data[data.judge < 3], strategies=["equal"])
 
 

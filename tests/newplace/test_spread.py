@@ -72,7 +72,7 @@ def test_bad_objectives(objective):
 def test_two_environments_are_too_few():
     data = atm.datasets.load_wine()
     model = atm.OrdinalRegression.from_formula("rating ~ temp | contact", data)
-    with pytest.raises(ValueError, match="needs 3"):
+    with pytest.raises(ValueError, match="needs at least 3"):
         model.calibrate_spread("rating ~ temp | contact", data)
 
 

@@ -24,6 +24,7 @@ RESULTS = {
     "inputs.Kind",
     "inputs.as_response",
     "newplace.comparison.Comparison",
+    "newplace.recalibration.Recalibration",
     "predict.AveragedDistribution",
     "predict.AveragedFamily",
     "predict.Distribution",

@@ -56,8 +56,6 @@ class Plan:
 
 def why_not(result: FitResult, what: str) -> str | None:
     """Return why a result cannot be recalibrated in this way; None if it can."""
-    if result.recalibration is not None:
-        return "it is recalibrated already; recalibrate the model before, with all rows of the place"
     if result.basis.kind == "constant" and np.isfinite(result.link.eta_range).any():
         return f"the {result.link.link} link bounds the linear predictor, which a shift may leave; use another link"
     if what == "shift":

@@ -28,11 +28,11 @@ __all__ = ["WAYS", "Recalibration"]
 WAYS = ("shift", "shift+scale", "baseline")
 MOST_NODES = 20_000
 FROM = {
-    "places": "the differences between the places of the fit",
-    "clusters": "the random intercepts of the fit",
+    "places": "from the places of the fit",
+    "clusters": "from the random intercepts of the fit",
     "given": "as given",
-    "default": "the default, a tenth of the variance of rows",
-    "strength": "the strength of the fit",
+    "default": "the default, whose square is a tenth of the variance of rows",
+    "strength": "from the strength of the fit",
 }
 
 
@@ -172,7 +172,7 @@ class Recalibration:
     def facts(self) -> dict[str, str]:
         """Return the lines of a summary."""
         if self.strength is None:
-            source = f"standard deviation {math.sqrt(self.prior):.4g} of shifts: {FROM[self.prior_from]}"
+            source = f"the shift has standard deviation {math.sqrt(self.prior):.4g}, {FROM[self.prior_from]}"
         else:
             source = f"the fit counts for {self.strength:g} rows; slopes keep at least {self.floor:g} of theirs"
         certificate = ("converged" if self.converged else "NOT converged") + f", score {self.score:.1e}"

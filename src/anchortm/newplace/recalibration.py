@@ -197,8 +197,8 @@ def prior_of(model: Any, result: FitResult, asked: Any) -> tuple[float, str]:
     except (InputError, AttributeError) as error:
         found = default_prior(result)
         warn(
-            f"{error}; without it the prior of the shift has standard deviation {math.sqrt(found):.3g}, whose square is "
-            "a tenth of the variance of rows, unless you pass the variance of shifts between places as prior",
+            f"{error}; without it the prior of the shift has standard deviation {math.sqrt(found):.3g}, whose square "
+            "is a tenth of the variance of rows, unless you pass the variance of shifts between places as prior",
             AnchorTMWarning,
         )
         return found, "default"

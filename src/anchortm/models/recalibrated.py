@@ -90,10 +90,10 @@ class Recalibrated(Spread):
         >>> model = atm.ContinuousProbit().fit(X[~new], price[~new], anchors=data.town[~new])
         >>> there = model.recalibrate(X[new][:5], price[new][:5], what="shift", prior=0.5)
         >>> there.recalibration_
-        Recalibration(shift -0.0967 +- 0.38 from 5 rows, prior sd 0.707)
+        Recalibration(shift 0.542 +- 0.38 from 5 rows, prior sd 0.707)
         >>> rest = X[new][5:], price[new][5:]
         >>> round(model.nll(*rest).mean(), 2), round(there.nll(*rest).mean(), 2)
-        (2.42, 2.39)
+        (2.92, 2.87)
         """
         from anchortm.newplace.recalibration import Asked, moved_to_place
 

@@ -116,11 +116,11 @@ class Recalibration:
     >>> model = atm.NormalLinear().fit(X[~new], price[~new])
     >>> there = model.recalibrate(X[new][:5], price[new][:5], what="shift", prior=0.25)
     >>> there.recalibration_
-    Recalibration(shift -0.3 +- 0.33 from 5 rows, prior sd 0.5)
+    Recalibration(shift 0.4 +- 0.33 from 5 rows, prior sd 0.5)
     >>> there.recalibration_.log[["iteration", "shift"]].round(2)
        iteration  shift
-    0          0   0.0
-    1          1  -0.3
+    0          0    0.0
+    1          1    0.4
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""The commands check, diagnose, choose, score and show say what the calls of Python say."""
+"""The commands check, diagnose, choose, score, recalibrate and show say what the calls of Python say."""
 
 import json
 import shlex
@@ -307,3 +307,41 @@ def test_check_without_a_model_reads_the_formula(folder: Path, capsys) -> None:
     assert main(["check", "cgd.csv", "-f", "Surv(tstop) ~ age"]) == 1
     assert main(["check", "cgd.csv", "-f", CGD, "-m", "weibull", "--order", "3"]) == 1
     assert "does not take --order" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:this model does not know how much places differ")
+def test_recalibrate(folder: Path, capsys) -> None:
+    data, model = atm.datasets.load_cgd(), atm.load("cgd.json")
+    few = data[data.center == "NIH"][:6].assign(w=[1, 2, 1, 1, 0, 1])
+    few.to_csv("few.csv", index=False)
+    expected = model.recalibrate(few, prior=0.5).recalibration_
+    found = read("recalibrate cgd.json few.csv --prior 0.5 --save there.json", capsys)
+    names = ("what", "rows", "shift", "std_error", "prior", "prior_from", "converged")
+    assert [found[name] for name in names] == [getattr(expected, name) for name in names]
+    there = atm.load("there.json")
+    np.testing.assert_allclose(there.nll(data), model.recalibrate(few, prior=0.5).nll(data))
+    assert found["nll_after"] == pytest.approx(there.nll(few).mean())
+    assert main(["predict", "there.json", "cgd.csv", "--quantiles", "0.1,0.5", "-o", "q.csv"]) == 0
+    np.testing.assert_allclose(pd.read_csv("q.csv"), there.predict_quantiles(data, [0.1, 0.5]))
+    weighted = read("recalibrate cgd.json few.csv --what baseline --strength 5 --floor 0.1 --weights w", capsys)
+    options = {"what": "baseline", "strength": 5.0, "floor": 0.1, "sample_weight": "w"}
+    assert weighted["shift"] == pytest.approx(model.recalibrate(few, **options).recalibration_.shift)
+    assert main(["recalibrate", "cgd.json", "few.csv", "-o", "found.csv"]) == 0
+    printed = capsys.readouterr()
+    assert "other rows of the place gain less" in printed.out
+    assert "shifts between places as --prior" in printed.err
+    assert pd.read_csv("found.csv").prior_from.item() == "default"
+    assert main(["show", "there.json"]) == 0
+    assert "the shift has standard deviation 0.7071, as given" in capsys.readouterr().out
+    for line, words in {
+        "recalibrate there.json few.csv": "recalibrated already",
+        "recalibrate cgd.json few.csv --prior -1": "--prior, the variance of shifts between places, must be at least 0",
+        "recalibrate cgd.json few.csv --what trees": "--what must be one of",
+        "recalibrate cgd.json few.csv --weights v": "there is no column 'v'",
+        "recalibrate cgd.json few.csv --save few.csv": "must end in .json",
+    }.items():
+        assert main(shlex.split(line)) == 1
+        assert words in capsys.readouterr().err
+    few.assign(treat="other").to_csv("odd.csv", index=False)
+    assert main(["recalibrate", "cgd.json", "odd.csv", "--prior", "1"]) == 1
+    assert "6 of 6 rows cannot be used" in capsys.readouterr().err

@@ -143,6 +143,14 @@ def refitted(model: Any) -> tuple[Any, Any]:
     return found.nll(DATA), plain.refit(X[:50], DATA.y[:50], **columns, **options).nll(X, DATA.y)
 
 
+def recalibrated(model: Any) -> tuple[Any, Any]:
+    named, plain = fits(model)
+    options = {"what": "shift", "prior": 0.5}
+    found = named.recalibrate(DATA[:50], sample_weight="w", offset="o", **options)
+    columns = {name: column[:50] for name, column in COLUMNS.items()}
+    return found.nll(DATA), plain.recalibrate(X[:50], DATA.y[:50], **columns, **options).nll(X, DATA.y)
+
+
 def compared(*rows: Any, **more: Any) -> Any:
     options = {"design": "like", "strategies": ["equal", atm.strategies.Anchored(2.0)]}
     return atm.compare_strategies(LINEAR, *rows, **options, **more).frame()
@@ -214,6 +222,8 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
     "BoostedAnswers.residuals": lambda: asked(BOOSTED, "residuals"),
     "BoostedAnswers.score": lambda: asked(BOOSTED, "score", sample_weight="w"),
     "Adapted.refit": lambda: refitted(BOOSTED),
+    "Adapted.recalibrate": lambda: recalibrated(BOOSTED),
+    "Recalibrated.recalibrate": lambda: recalibrated(LINEAR),
     "Times.restricted_mean": restricted,
     "Resampled.restricted_mean": restricted_by_refits,
     "anchor_path": lambda: both(lambda *rows, **more: atm.anchor_path(LINEAR, *rows, xis=[0, 1], **more).frame()),

@@ -287,6 +287,20 @@ def test_pipelines():
     np.testing.assert_allclose(*(own.nll(REST[["x", "z"]], REST.y) for own in found), rtol=1e-8)
 
 
+def test_standard_errors_of_coefficients_stay():
+    for xi in (0.0, 2.0):
+        model = atm.ContinuousLogit.from_formula("y ~ x + z | place", TRAIN, xi=xi, order=3)
+        frame = model.summary().frame()
+        shifted, scaled, other = (
+            model.recalibrate(FEW, what=what, prior=0.5) for what in ("shift", "shift+scale", "baseline")
+        )
+        pd.testing.assert_frame_equal(shifted.summary().frame(), frame)
+        pd.testing.assert_frame_equal(other.summary().frame(), frame)
+        names = ["coef", "std. error"]
+        c = scaled.recalibration_.scale
+        pd.testing.assert_frame_equal(scaled.summary().frame()[names], c * frame[names])
+
+
 @pytest.mark.bug("other software", "copies of a model with strata in its formula lost the strata")
 def test_copies_keep_the_strata_of_a_formula():
     """A model fitted by ``fit(formula, data)`` has its strata from the formula, and so have its copies."""

@@ -108,6 +108,9 @@ FITS: dict[str, Callable[[], Any]] = {
     "offset": lambda: atm.NormalLinear.from_formula("y ~ x + z | site", DATA, xi=-0.5, offset="shift"),
     "wide": lambda: atm.NormalLinear.from_formula("y ~ x + town | site", DATA, xi=1.0),
     "pipeline": lambda: pipeline(atm.ContinuousProbit(xi=1.0, order=3)),
+    "recalibrated": lambda: atm.ContinuousLogit.from_formula("y ~ x + z | site", DATA, order=3).recalibrate(
+        NEW, what="shift+scale", prior=0.5
+    ),
     "trees in a pipeline": lambda: pipeline(atm.AnchorBoostedTM(atm.NormalLinear(), n_rounds=3)),
     "arrays": lambda: atm.AnchorTM(link="loglog", basis="linear", xi=1.0).fit(
         DATA[["x", "z"]], DATA.y, anchors=DATA.site

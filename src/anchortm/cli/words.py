@@ -89,6 +89,7 @@ RULES: list[tuple[str, Any]] = [
     # options
     (r"shifts between places as prior\b", "shifts between places as --prior"),
     (r"\bwhat='([\w+]+)'", r"--what \1"),
+    (r"^(prior|strength|floor)(?=,)", r"--\1"),
     (r'\bmissing="drop"(?:, an argument of the model)?', "--missing drop"),
     (r'pass on_bad_rows="mark"', "add --bad-rows mark"),
     (r'\bunknown="(\w+)"', r"--unknown \1"),

@@ -353,5 +353,5 @@ def _with_covariance(result: FitResult, record: dict[str, Any] | None) -> FitRes
         part = np.array(record[key], dtype=np.float64)
         check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")
         found[key] = part.astype(bool) if key == "fixed" else part
-    computed = {key: found.pop(key) for key in ("sandwich", "baseline") if key in found}
+    computed: dict[str, Any] = {key: found.pop(key) for key in ("sandwich", "baseline") if key in found}
     return result.with_covariance(found, computed)

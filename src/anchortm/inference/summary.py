@@ -302,11 +302,12 @@ def _errors_fact(result: FitResult, kind: str | None, clusters: Any) -> dict[str
     return {"std. errors": f"{how}{aim}; {rows}"}
 
 
-def _spread(result: FitResult) -> dict[str, str]:
-    """Return the line about a spread that was changed after the fit."""
+def _changed(result: FitResult) -> dict[str, str]:
+    """Return the lines about what was changed after the fit: the spread, or by rows of a new place."""
+    found = {} if result.recalibration is None else result.recalibration.facts()
     if result.widened == 1.0:
-        return {}
-    return {"spread": f"widened by {result.widened:.4g} after the fit, whose log-likelihood this is"}
+        return found
+    return {"spread": f"widened by {result.widened:.4g} after the fit, whose log-likelihood this is"} | found
 
 
 def _places(result: FitResult) -> dict[str, str]:
@@ -322,9 +323,7 @@ def baseline_facts(result: FitResult) -> dict[str, str]:
         facts["baseline"] = _support(result)
     if result.corners is not None:
         facts |= result.corners.facts()
-    facts |= _optimum(result) | _spread(result) | _places(result)
-    if result.recalibration is not None:
-        facts |= result.recalibration.facts()
+    facts |= _optimum(result) | _changed(result) | _places(result)
     if result.l1 or result.l2:
         count = f"{np.count_nonzero(result.coef)} of {result.coef.size} coefficients are not zero"
         facts[NET] = f"l1 {result.l1:g}, l2 {result.l2:g}; {count}"

@@ -123,6 +123,8 @@ ATTRIBUTES = """
         Losses of lower minima that ``n_restarts`` found.
     active_ : array of bool
         Which parameters are held at zero: increments of the baseline, then coefficients under l1.
+    recalibration_ : Recalibration
+        After ``recalibrate``: what the rows of a new place changed.
     warnings_ : list of str
         Warnings of the fit.
     n_rows_, n_total_ : int, float

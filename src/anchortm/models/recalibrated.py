@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from anchortm._typing import Covariates, Numbers, Outcome
+from anchortm.inference.covariance import keep_standard_errors
 from anchortm.models.spread import Spread
 
 __all__ = ["Recalibrated"]
@@ -67,7 +68,8 @@ class Recalibrated(Spread):
         estimator
             A fitted model of the same class. ``recalibration_`` has the shift with its standard error, what was fitted
             and how. ``predict_distribution``, ``predict``, ``nll``, ``score`` and ``residuals`` are averages over the
-            posterior distribution of the shift; the scale and the shape of a baseline count as known.
+            posterior distribution of the shift; the scale and the shape of a baseline count as known. Coefficients have
+            the standard errors of the fit.
 
         See Also
         --------
@@ -88,12 +90,13 @@ class Recalibrated(Spread):
         >>> model = atm.ContinuousProbit().fit(X[~new], price[~new], anchors=data.town[~new])
         >>> there = model.recalibrate(X[new][:5], price[new][:5], what="shift", prior=0.5)
         >>> there.recalibration_
-        Recalibration(shift -0.0967 +- 0.38 from 5 rows, prior sd 0.707)
+        Recalibration(shift 0.542 +- 0.38 from 5 rows, prior sd 0.707)
         >>> rest = X[new][5:], price[new][5:]
         >>> round(model.nll(*rest).mean(), 2), round(there.nll(*rest).mean(), 2)
-        (2.42, 2.39)
+        (2.92, 2.87)
         """
         from anchortm.newplace.recalibration import Asked, moved_to_place
 
         asked = Asked.of(what, prior, strength, floor, scale_prior)
+        keep_standard_errors(self)  # the copy has no rows to compute them from
         return self._copy_with(moved_to_place(self, X, y, asked, offset, sample_weight))

@@ -138,6 +138,8 @@ def moved_to_place(
 
 def check_way(result: FitResult, what: str, offset: Any) -> None:
     """Raise an error if a fit cannot be recalibrated in this way."""
+    if result.recalibration is not None:
+        raise InputError("this model is recalibrated already: recalibrate the model before, with all rows of the place")
     reason = why_not(result, "shift" if what == "auto" else what)
     if reason is None and what == "shift+scale" and offset is not None:
         reason = "the offset has coefficient 1 and no scale; give it as a covariate"
@@ -195,9 +197,8 @@ def prior_of(model: Any, result: FitResult, asked: Any) -> tuple[float, str]:
     except (InputError, AttributeError) as error:
         found = default_prior(result)
         warn(
-            f"how much places differ is not known ({error}): the prior of the shift has the standard deviation "
-            f"{math.sqrt(found):.3g}, whose square is a tenth of the variance of rows; pass the variance of shifts "
-            "between places as prior",
+            f"{error}; without it the prior of the shift has standard deviation {math.sqrt(found):.3g}, whose square "
+            "is a tenth of the variance of rows, unless you pass the variance of shifts between places as prior",
             AnchorTMWarning,
         )
         return found, "default"

@@ -37,7 +37,7 @@ from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
 from anchortm.predict.averaged_link import averaged_link, row_averages
 from anchortm.predict.reading import ReadRows, entries, entries_of, judged_design, row_count
 
-__all__ = ["NO_OUTCOME", "NewRows", "check_place"]
+__all__ = ["NO_OUTCOME", "NewRows", "check_place", "check_shift"]
 
 NO_OUTCOME = "y is None: pass the outcome of the rows, or fit by a formula and pass the table alone"
 
@@ -49,6 +49,12 @@ def check_place(place: Any) -> bool:
     if not (isinstance(place, str) and place in ("average", "new")):
         raise InputError(f'place must be "average" or "new", not {place!r}')
     return place == "new"
+
+
+def check_shift(rows: NewRows) -> None:
+    """Refuse random effects, which are shifts of their own, unless those of the rows' cluster are known."""
+    known = ("random",) if rows.result.random is None else ()
+    parts.refuse("places", *(part for part in rows.spec.asked() if part not in known))
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,14 +316,9 @@ class NewRows:
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
         return response, theta, shift
 
-    def check_shift(self) -> None:
-        """Refuse random effects, which are shifts of their own, unless those of the rows' cluster are known."""
-        known = ("random",) if self.result.random is None else ()
-        parts.refuse("places", *(part for part in self.spec.asked() if part not in known))
-
     def shifted(self, X: Any, y: Any, offset: Any) -> ShiftedRows:
         """Return the rows as functions of a shift of their place."""
-        self.check_shift()
+        check_shift(self)
         response, theta, shift = self.outcome_and_parts(X, y, offset)
         return ShiftedEnds(self.result.link, Ends.of(build_terms(self.result.basis, response), theta, shift))
 

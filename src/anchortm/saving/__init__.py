@@ -33,7 +33,8 @@ from anchortm.saving.pipelines import PIPELINE, pipeline_of, pipeline_record
 
 __all__ = ["load", "save"]
 
-FORMAT, VERSION = "anchortm-model", 1
+FORMAT, VERSION = "anchortm-model", 2
+FIRST = 1  # the version of all models but recalibrated ones
 MAX_BYTES = 64 * 2**20
 MAX_VALUES = 4_000_000  # largest number of values (numbers, strings and lists) in a file
 
@@ -88,12 +89,13 @@ def save(
 
 def _record(model: Any) -> dict[str, Any]:
     """Return the record of a fitted model, or of a pipeline that ends in one, for a file."""
-    top = {"format": FORMAT, "version": VERSION, "written_by": f"anchortm {__version__}"}
+    top = {"format": FORMAT, "version": FIRST, "written_by": f"anchortm {__version__}"}
     model = unfolded(getattr(model, "best_estimator_", model))  # of a search
     if isinstance(model, ConformalPredictor):
         return top | conformal_record(model, _record)
     if is_pipeline(model):
-        return top | pipeline_record(model, _record(model.steps[-1][1]))
+        last = _record(model.steps[-1][1])
+        return top | {"version": last["version"]} | pipeline_record(model, last)
     if not isinstance(model, (TransformationModel, AnchorBoostedTM)):
         raise InputTypeError(
             f"save needs a model of this package, or a pipeline that ends in one, not {type(model).__name__}"
@@ -102,6 +104,8 @@ def _record(model: Any) -> dict[str, Any]:
     inner = model.model_ if isinstance(model, AnchorBoostedTM) else model
     inner.specification().check()  # arguments may have been set since the fit, and load would refuse bad ones
     keep_standard_errors(inner)
+    if inner.result_.recalibration is not None:  # earlier versions would leave it out of their predictions
+        top["version"] = VERSION
     record = top | model_record(inner)
     for key, test in MODEL.items():
         if not test(record[key] if key == "formula" else lively(record[key])):
@@ -201,9 +205,9 @@ def _model(record: Any) -> Any:
     check(isinstance(record, dict) and record.get("format") == FORMAT, "this is not a model file of anchortm")
     version = record.get("version")
     check(
-        version == VERSION,
+        version in range(FIRST, VERSION + 1),
         f"the file has version {_short(repr(version), 50)}, but this anchortm ({__version__}) reads "
-        f"version {VERSION}: use the anchortm that wrote it, or a newer one",
+        f"versions {FIRST} to {VERSION}: use the anchortm that wrote it, or a newer one",
     )
     check(record.get("sha256") == digest(record), "the file has been changed or damaged since it was written")
     return _made(record)

@@ -56,8 +56,6 @@ class Plan:
 
 def why_not(result: FitResult, what: str) -> str | None:
     """Return why a result cannot be recalibrated in this way; None if it can."""
-    if result.recalibration is not None:
-        return "it is recalibrated already; recalibrate the model before, with all rows of the place"
     if result.basis.kind == "constant" and np.isfinite(result.link.eta_range).any():
         return f"the {result.link.link} link bounds the linear predictor, which a shift may leave; use another link"
     if what == "shift":
@@ -164,8 +162,9 @@ def _by_baseline(result: FitResult, rows: PlaceRows, plan: Plan, options: Option
     level = level_of(result)[1]
     precision = plan.strength * float(level @ R @ level)
     law: ShiftLaw = NormalShift(0.0, precision**-0.5)
-    plain = {"strength": plan.strength, "floor": plan.floor, "prior": 1.0 / precision, "prior_from": "strength"}
-    told = Recalibration("baseline", **_size(len(rows.response), rows.weights), **plain, shift=0.0, std_error=law.sd)
+    plain: dict[str, Any] = {"strength": plan.strength, "floor": plan.floor, "prior_from": "strength"}
+    plain |= {"prior": 1.0 / precision} | _size(len(rows.response), rows.weights)
+    told = Recalibration("baseline", **plain, shift=0.0, std_error=law.sd)
     if not len(rows.response):
         return replace(result, recalibration=replace(told, law=law))
     theta, found = fit_baseline(result, rows, R, plan.strength, plan.floor, options)

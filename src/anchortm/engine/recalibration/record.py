@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,40 @@ __all__ = ["WAYS", "Recalibration"]
 WAYS = ("shift", "shift+scale", "baseline")
 MOST_NODES = 20_000
 FROM = {
-    "places": "the differences between the places of the fit",
-    "clusters": "the random intercepts of the fit",
+    "places": "from the places of the fit",
+    "clusters": "from the random intercepts of the fit",
     "given": "as given",
-    "default": "the default, a tenth of the variance of rows",
-    "strength": "the strength of the fit",
+    "default": "the default, whose square is a tenth of the variance of rows",
+    "strength": "from the strength of the fit",
+}
+
+
+def _is_share(value: Any) -> bool:
+    return value is None or is_strength(value)
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, dict) and all(map(is_plain, row.values())) for row in value)
+
+
+FIELDS: dict[str, Callable[[Any], bool]] = {
+    "what": lambda value: value in WAYS,
+    "rows": is_count,
+    "weight": is_strength,
+    "prior": is_strength,
+    "prior_from": lambda value: value in FROM,
+    "shift": is_parameter,
+    "std_error": is_strength,
+    "scale": is_parameter,
+    "scale_error": is_strength,
+    "strength": _is_share,
+    "floor": _is_share,
+    "score": is_number,
+    "converged": is_flag,
+    "history": _are_rows,
+    "cluster": is_text,
+    "chosen": is_text,
+    "emulated": lambda value: isinstance(value, dict) and all(map(is_number, value.values())),
 }
 
 
@@ -86,11 +116,11 @@ class Recalibration:
     >>> model = atm.NormalLinear().fit(X[~new], price[~new])
     >>> there = model.recalibrate(X[new][:5], price[new][:5], what="shift", prior=0.25)
     >>> there.recalibration_
-    Recalibration(shift -0.3 +- 0.33 from 5 rows, prior sd 0.5)
+    Recalibration(shift 0.4 +- 0.33 from 5 rows, prior sd 0.5)
     >>> there.recalibration_.log[["iteration", "shift"]].round(2)
        iteration  shift
-    0          0   0.0
-    1          1  -0.3
+    0          0    0.0
+    1          1    0.4
     """
 
     what: str
@@ -142,7 +172,7 @@ class Recalibration:
     def facts(self) -> dict[str, str]:
         """Return the lines of a summary."""
         if self.strength is None:
-            source = f"standard deviation {math.sqrt(self.prior):.4g} of shifts: {FROM[self.prior_from]}"
+            source = f"the shift has standard deviation {math.sqrt(self.prior):.4g}, {FROM[self.prior_from]}"
         else:
             source = f"the fit counts for {self.strength:g} rows; slopes keep at least {self.floor:g} of theirs"
         certificate = ("converged" if self.converged else "NOT converged") + f", score {self.score:.1e}"
@@ -165,28 +195,10 @@ class Recalibration:
         """Return the checked recalibration from a record."""
         check(isinstance(record, dict), "the recalibration is invalid")
         check(set(record) == set(cls.__dataclass_fields__), "the recalibration has unknown or missing fields")
-        fine = (
-            record["what"] in (*WAYS, "trees")
-            and record["prior_from"] in FROM
-            and is_count(record["rows"])
-            and is_flag(record["converged"])
-            and all(map(is_strength, (record[name] for name in ("weight", "prior", "std_error", "scale_error"))))
-            and is_parameter(record["shift"])
-            and is_parameter(record["scale"])
-            and record["scale"] > 0.0
-            and is_number(record["score"])
-            and all(record[name] is None or is_strength(record[name]) for name in ("strength", "floor"))
-        )
-        check(fine and (record["strength"] is None) == (record["floor"] is None), "the recalibration is invalid")
-        history, emulated = record["history"], record["emulated"]
-        rows = isinstance(history, list) and all(isinstance(row, dict) for row in history)
-        check(rows and all(is_plain(value) for row in history for value in row.values()), "its history is invalid")
-        named = (
-            is_text(record["chosen"])
-            and isinstance(emulated, dict)
-            and all(is_text(k) and is_number(v) for k, v in emulated.items())
-        )
-        check(named, "its emulation is invalid")
+        for name, test in FIELDS.items():
+            check(test(record[name]), f"the field {name!r} of the recalibration is invalid")
+        same = (record["strength"] is None) == (record["floor"] is None)
+        check(same and record["scale"] > 0.0, "the recalibration is inconsistent")
         law = record["law"]
         check(isinstance(law, dict) and len(law.get("points", ())) <= MOST_NODES, "the law of the shift is invalid")
         return cls(**(record | {"law": law_from_record(law)}))

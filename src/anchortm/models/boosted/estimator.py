@@ -123,6 +123,8 @@ class AnchorBoostedTM(LeftOut, EstimatorInNotebook, FormulaMixin, BaseEstimator)
         ``loss_`` is the mean negative log-likelihood plus the ridge towards the previous fit, ``penalty_`` is 0.
     refit_ : dict
         After ``refit``: number of rows and strength.
+    recalibration_ : Recalibration
+        After ``recalibrate`` or ``refit``: what the rows of a new place changed.
     n_features_in_, feature_names_in_ : int, array of str
         Number of columns of X, and their names if X has names.
     covariate_ranges_ : array of shape (2, p)

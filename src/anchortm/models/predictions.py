@@ -175,7 +175,7 @@ class Predictions(Quantiles, Likelihoods):
     ) -> PredictedDistribution:
         """Return the predicted distribution of each row."""
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        result, rows = self.result_, self.rows_at(place)
+        result, rows = self.result_, self._rows_at(place)
         theta, moved = rows.parts(X, n_rows, offset)
         shift, random, sign = result.sign * moved, result.random, result.sign
         if conditional and flag(conditional, "conditional"):

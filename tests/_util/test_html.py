@@ -47,6 +47,7 @@ PARTS = (
     "selection.left_out_result.Predicted",  # a tuple of results
     "predict.mean_rows.",
     "predict.new_rows.",
+    "predict.partial_rows.",
     "predict.reading.",
     "predict.transformation.",
     "simulate.",  # ingredients of simulations, and tuples of arrays

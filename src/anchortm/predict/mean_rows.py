@@ -18,7 +18,7 @@ from anchortm.inputs.judgement import Unknown
 from anchortm.inputs.mean_outcomes import check_rows
 from anchortm.inputs.response import Response
 from anchortm.predict.family import AveragedFamily, FamilyDistribution
-from anchortm.predict.new_rows import NewRows, check_shift
+from anchortm.predict.new_rows import NewRows
 from anchortm.predict.reading import ReadRows
 from anchortm.predict.shifted_family import shifted_family
 
@@ -102,7 +102,7 @@ class MeanRows(NewRows):
 
     def shifted(self, X: Any, y: Any, offset: Any) -> ShiftedMeans:
         """Return the rows as functions of a shift of their linear predictors."""
-        check_shift(self)
+        self.check_shift()
         return ShiftedMeans.of(self.result.link, *self.eta_and_outcome(X, y, offset))
 
     def logliks(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:

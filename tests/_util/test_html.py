@@ -39,12 +39,12 @@ PARTS = (
     "inputs.splines.",
     "inputs.two_terms.",
     "links.",
-    "models.cox.PartialRows",
     "newplace.regressor.",  # strategies, and what they see
     "newplace.strategies.",
     "newplace.training.",
     "predict.mean_rows.",
     "predict.new_rows.",
+    "predict.partial_rows.",
     "predict.reading.",
     "predict.transformation.",
     "simulate.",  # ingredients of simulations, and tuples of arrays

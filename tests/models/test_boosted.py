@@ -829,8 +829,8 @@ def test_formulas_name_environments_and_ask_for_the_model() -> None:
     np.testing.assert_array_equal(model.predict(data), other.predict(data[["x"]]))
     search = atm.XiSearchCV.from_formula("y ~ x | z", data, model=atm.NormalLinear(), xis=[0, 1], environments="e")
     assert search.loeo_.frame().environment.nunique() == 6
-    with pytest.raises(InputTypeError, match="NormalLinear does not use environments"):
-        atm.NormalLinear.from_formula("y ~ x | z", data, environments="e")
+    with pytest.raises(InputTypeError, match="LinearAnchorRegression does not use environments"):
+        atm.LinearAnchorRegression.from_formula("y ~ x | z", data, environments="e")
     with pytest.raises(InputTypeError, match="AnchorBoostedTM needs model="):
         atm.AnchorBoostedTM.from_formula("y ~ x | z", data, xi=1.0)
 

@@ -12,6 +12,7 @@ from scipy import integrate, stats
 
 from anchortm import predict
 from anchortm.bases import BernsteinBasis, CountBasis, LinearBasis, LogLinearBasis, OrdinalBasis
+from anchortm.engine.rows.shift_law import NodeShift, NormalShift
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.families import get_family
 from anchortm.links import LINKS
@@ -25,6 +26,8 @@ from anchortm.predict import (
     PredictedDistribution,
     StepDistribution,
 )
+from anchortm.predict.averaged_link import averaged_link
+from anchortm.predict.shifted_family import shifted_family
 from anchortm.predict.survival_steps import Steps
 
 SHIFT = np.array([-0.6, 0.1, 0.8])
@@ -32,10 +35,13 @@ SMOOTH = BernsteinBasis(3, (0.0, 10.0))
 THETA = np.array([-2.0, -0.5, 0.7, 2.5])
 NODES = np.array([[-1.0, 0.2, 1.1]] * 3)
 SHARES = np.array([[0.3, 0.5, 0.2], [0.2, 0.6, 0.2], [0.0, 0.4, 0.6]])
+NORMAL_LAW, NODE_LAW = NormalShift(0.2, 0.7), NodeShift(np.array([-1.0, 0.1, 0.8]), np.log([0.2, 0.5, 0.3]))
+SHIFTED_HAZARD = averaged_link(LINKS["cloglog"], NORMAL_LAW)
 STEPS = (
     Steps(np.array([1.0, 2.5, 4.0, 7.0]), np.array([0.2, 0.5, 1.1, 9.0])),
     Steps(np.array([0.5, 6.0]), np.array([0.4, 8.0])),
 )
+HIGHER = tuple(Steps(steps.time, steps.total**1.5) for steps in STEPS)
 
 
 def transformed(link: str, basis: Any, theta: Any, **more: Any) -> PredictedDistribution:
@@ -49,6 +55,15 @@ def averaged(link: str, basis: Any, theta: Any, after: Any = None) -> AveragedDi
 def of_family(name: str, mu: Any, trials: float = 1.0, dispersion: float = 1.0) -> FamilyDistribution:
     family = replace(get_family(name, alpha=0.7), dispersion=dispersion)
     return FamilyDistribution(family, np.array(mu), np.full(3, trials), SHIFT)
+
+
+def shifted(link: str, basis: Any, theta: Any, law: Any = NORMAL_LAW, **more: Any) -> PredictedDistribution:
+    return replace(transformed(link, basis, theta, **more), link=averaged_link(LINKS[link], law))
+
+
+def of_shifted(name: str, eta: Any, trials: float = 1.0, dispersion: float = 1.0) -> FamilyDistribution:
+    family = replace(get_family(name), dispersion=dispersion)
+    return shifted_family(family, np.array(eta), np.full(3, trials), SHIFT, NormalShift(0.2, 0.4))
 
 
 def marked(distribution: Distribution) -> MarkedDistribution:
@@ -85,14 +100,41 @@ KINDS: dict[str, Callable[[], Distribution]] = {
     "marked, Bernstein": lambda: marked(transformed("logit", SMOOTH, THETA, gain=-1.0)),
     "marked, counts": lambda: marked(transformed("cloglog", COUNT, [-1.0, 0.3, 1.5])),
     "family, negative binomial": lambda: of_family("negative_binomial", [0.5, 2.0, 7.0]),
+    "shifted, linear": lambda: shifted("probit", LinearBasis(), [-1.0, 0.5]),
+    "shifted, Bernstein": lambda: shifted("logit", SMOOTH, THETA, gain=-1.0),
+    "shifted, positive": lambda: shifted("cloglog", LogLinearBasis(), [-1.0, 1.3], positive=True),
+    "shifted, each row its own": lambda: shifted("loglog", SMOOTH, [THETA, 1.2 * THETA, 0.8 * THETA]),
+    "shifted, given survival": lambda: shifted("cloglog", SMOOTH, THETA).given(4.0),
+    "shifted, classes": lambda: shifted("logit", ORDINAL, [-0.7, 0.9]),
+    "shifted, counts": lambda: shifted("cloglog", COUNT, [-1.0, 0.3, 1.5]),
+    "shifted, nodes": lambda: shifted("logit", SMOOTH, THETA, law=NODE_LAW),
+    "stepped, shifted": lambda: StepDistribution(HIGHER, np.array([0, 1, 0]), SHIFT, link=SHIFTED_HAZARD),
+    "stepped, shifted, given survival": lambda: StepDistribution(
+        HIGHER, np.array([0, 1, 0]), SHIFT, link=SHIFTED_HAZARD
+    ).given(2.0),
+    "shifted family, Poisson": lambda: of_shifted("poisson", np.log([0.5, 2.0, 7.0])),
+    "shifted family, binomial": lambda: of_shifted("binomial", [-2.0, 0.0, 2.0], trials=6.0),
+    "shifted family, gamma": lambda: of_shifted("gamma", np.log([1.0, 2.0, 3.0]), dispersion=0.6),
+    "shifted family, normal": lambda: of_shifted("gaussian", [1.0, 2.0, -3.0], dispersion=1.7),
     "family, averaged": lambda: AveragedFamily.of(
         get_family("poisson"), np.log([[0.5], [2.0], [7.0]]) + 0.3 * NODES, SHARES, np.ones(3), SHIFT
     ),
 }
-every = pytest.mark.parametrize("kind", KINDS)
+LONG = {"shifted, positive", "shifted, each row its own", "shifted, given survival", "shifted, nodes"}
+LONG |= {"shifted family, gamma", "shifted family, binomial", "stepped, shifted, given survival"}
+
+
+def kinds(among: Any) -> Any:
+    """Return the mark for tests of these kinds; some of them are slow."""
+    return pytest.mark.parametrize(
+        "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in LONG else ()) for kind in among]
+    )
+
+
+every = kinds(KINDS)
 stepped = {kind for kind in KINDS if kind.startswith("stepped")}
-smooth = pytest.mark.parametrize("kind", [kind for kind in KINDS if not (kind in stepped or KINDS[kind]().discrete)])
-discrete = pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind]().discrete])
+smooth = kinds([kind for kind in KINDS if not (kind in stepped or KINDS[kind]().discrete)])
+discrete = kinds([kind for kind in KINDS if KINDS[kind]().discrete])
 Q = np.array([0.05, 0.3, 0.5, 0.8, 0.97])
 
 

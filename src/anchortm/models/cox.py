@@ -27,8 +27,8 @@ from anchortm.models.base import TransformationModel, model
 from anchortm.models.docstrings import ATTRIBUTES, SHARED
 from anchortm.models.roles import Regressor
 from anchortm.predict.names import named
-from anchortm.predict.new_rows import check_place
 from anchortm.predict.partial_rows import PartialRows
+from anchortm.predict.placed_rows import check_place
 from anchortm.predict.survival_steps import StepBasis
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         """
         if conditional:
             self._effects()  # raises an error: there are no random effects
-        rows = self.rows_at(place)
+        rows = self._rows_at(place)
         return rows.answer(rows.predicted, X, n_rows, on_bad_rows, unknown, offset=offset)
 
     @named

@@ -60,6 +60,9 @@ SHARED = """
     missing : {{"error", "drop"}}
         What a fit does with rows that have missing values in any column it uses: raise an error that lists the
         columns, or leave the rows out. ``rows_used_`` and ``missing_`` say which.
+    place_variance : bool
+        Whether the fit also measures how much places differ, ``place_sd_``. Otherwise it is measured at the first
+        use, which a saved model cannot do.
 """
 BERNSTEIN = """order : int
         Order of the Bernstein polynomials.
@@ -164,6 +167,11 @@ ATTRIBUTES = """
     scale_coef_, scale_names_ : array, list of str
         With ``scale``: coefficients g, where exp(z'g / 2) multiplies the baseline, and their names. Positive
         coefficients reduce the spread of y.
+    place_sd_, place_sd_rowwise_ : float
+        Standard deviation of shifts of h between places: by the joint likelihood of left-out places, and the one that
+        predicts single rows of left-out places best.
+    place_variance_ : PlaceVariance
+        Both with standard errors, and the places that were not used.
     xi_scale_, penalty_scale_ : float
         With ``scale``: strength and value of the penalty on the residuals of the scale, as ``xi_`` and ``penalty_``.
 """

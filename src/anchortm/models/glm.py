@@ -269,7 +269,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict(data[:2]).round(2)
         array([4.4, 4.4])
         """
-        rows = self.rows_at(place)
+        rows = self._rows_at(place)
         return np.asarray(rows.answer(rows.averages, X, n_rows, on_bad_rows, unknown, offset=offset))
 
     @available_if(_binomial)  # type: ignore[untyped-decorator]
@@ -350,7 +350,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         >>> model.predict_distribution(data[:1]).interval(0.9)
         (array([1.]), array([8.]))
         """
-        rows = self.rows_at(place)
+        rows = self._rows_at(place)
         work, numbers = partial(rows.predicted, conditional=conditional), {"offset": offset, "trials": trials}
         return rows.answer(work, X, n_rows, on_bad_rows, unknown, conditional, **numbers)
 

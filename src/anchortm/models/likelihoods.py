@@ -49,7 +49,7 @@ class Likelihoods(NewPlaces):
 
     def _logliks(self, X: Covariates, y: Outcome | None, offset: Numbers | None, place: Place) -> Array:
         """Return the log-likelihood of each row."""
-        loglik: Array = self.rows_at(place).loglik(X, y, offset)
+        loglik: Array = self._rows_at(place).loglik(X, y, offset)
         return loglik
 
     def residuals(

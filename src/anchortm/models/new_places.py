@@ -12,7 +12,8 @@ from anchortm.engine.result import FitResult
 from anchortm.engine.rows.shift_law import NormalShift
 from anchortm.exceptions import InputError
 from anchortm.models.attributes import FittedAttributes
-from anchortm.predict.new_rows import NewRows, check_place
+from anchortm.predict.new_rows import NewRows
+from anchortm.predict.placed_rows import check_place
 
 __all__ = ["AtPlaces", "NewPlaces"]
 
@@ -84,7 +85,7 @@ class NewPlaces(AtPlaces, FittedAttributes):
         """Return the object that turns new rows into linear predictors and outcomes of this model."""
         raise NotImplementedError
 
-    def rows_at(self, place: Place = "average") -> Any:
+    def _rows_at(self, place: Place = "average") -> Any:
         """Return the object that reads new rows, of an average place or of a new one.
 
         Parameters

@@ -157,9 +157,15 @@ class Predictions(Quantiles, Likelihoods):
         >>> model.predict_distribution(data[:2]).cdf([100.0, 300.0]).round(2)
         array([[0.05, 0.21],
                [0.14, 0.49]])
-        >>> model.predict_distribution(data[:2], place="new").cdf([100.0, 300.0]).round(2)  # of a centre not seen yet
-        array([[0.05, 0.2 ],
-               [0.13, 0.48]])
+
+        Of a town that is not among those of the fit:
+
+        >>> data = atm.datasets.load_boston_housing2()
+        >>> model = atm.NormalLinear.from_formula("cmedv ~ rm + lstat | town", data)
+        >>> model.predict_distribution(data[:1], place="new").ppf([0.05, 0.95]).round(1)
+        array([[18.8, 39.1]])
+        >>> model.predict_distribution(data[:1]).ppf([0.05, 0.95]).round(1)
+        array([[19.9, 38. ]])
         """
         work = partial(self._predicted, conditional=conditional, place=place)
         return self.new_rows_.answer(work, X, n_rows, on_bad_rows, unknown, conditional, offset=offset)
@@ -175,7 +181,7 @@ class Predictions(Quantiles, Likelihoods):
     ) -> PredictedDistribution:
         """Return the predicted distribution of each row."""
         n_rows = 1 if X is None and n_rows is None and offset is None else n_rows
-        result, rows = self.result_, self.rows_at(place)
+        result, rows = self.result_, self._rows_at(place)
         theta, moved = rows.parts(X, n_rows, offset)
         shift, random, sign = result.sign * moved, rows.result.random, result.sign
         if conditional and flag(conditional, "conditional"):

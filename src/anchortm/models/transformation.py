@@ -315,7 +315,7 @@ class OrdinalRegression(Classifier, TransformationModel):
         self, X: Covariates, n_rows: int | None, *, offset: Numbers | None, place: Place = "average"
     ) -> Array:
         """Return the probability of each class."""
-        rows = self.rows_at(place)
+        rows = self._rows_at(place)
         if self.result_.random is not None:
             return self._predicted(X, n_rows, offset=offset).probabilities()
         theta, shift = rows.parts(X, n_rows, offset)

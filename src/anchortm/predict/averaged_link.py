@@ -38,7 +38,7 @@ def averaged_link(link: Link, law: ShiftLaw) -> Link:
     >>> from anchortm.predict.averaged_link import averaged_link
     >>> link = averaged_link(get_link("logit"), NormalShift(0.0, 2.0))
     >>> np.exp(link.log_cdf([-2.0, 0.0, 2.0])).round(4), link.quantile(0.75).round(4).item()
-    (array([0.236 , 0.5   , 0.764 ]), 1.8679)
+    (array([0.2248, 0.5   , 0.7752]), 1.7827)
     """
     if law.sd == 0.0:
         return link if law.mean == 0.0 else WidenedLink(link, law.mean, 1.0)
@@ -325,7 +325,7 @@ class AveragedLink(Link):
         found = np.asarray(quantile(values), dtype=np.float64)  # infinite where the probability is 0
         open_ = np.flatnonzero(np.isfinite(found))
         z, goal = found[open_] + self.law.mean, values[open_]
-        low, high = np.full(z.size, -np.inf), np.full(z.size, np.inf)
+        low, high, done = np.full(z.size, -np.inf), np.full(z.size, np.inf), np.zeros(z.size, dtype=bool)
         for _ in range(STEPS):
             with np.errstate(all="ignore"):
                 log = tail(z)
@@ -333,7 +333,8 @@ class AveragedLink(Link):
                 low, high = np.where(gap <= 0.0, z, low), np.where(gap >= 0.0, z, high)
                 newton = z - gap * np.exp(log - self.log_density(z))
                 there = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
-                there = np.where(np.isfinite(there), there, z - sign * np.sign(gap) * sign * (1.0 + np.abs(z)))
+                there = np.where(np.isfinite(there), there, z - np.sign(gap) * (1.0 + np.abs(z)))
+                there = np.where(done, z, there)
                 done = ~(np.abs(there - z) > CLOSE * (1.0 + np.abs(z)))
             z = there
             if done.all():

@@ -18,7 +18,8 @@ from anchortm.inputs.judgement import Unknown
 from anchortm.inputs.mean_outcomes import check_rows
 from anchortm.inputs.response import Response
 from anchortm.predict.family import AveragedFamily, FamilyDistribution
-from anchortm.predict.new_rows import NewRows, check_shift
+from anchortm.predict.new_rows import NewRows
+from anchortm.predict.placed_rows import check_shift
 from anchortm.predict.reading import ReadRows
 from anchortm.predict.shifted_family import shifted_family
 

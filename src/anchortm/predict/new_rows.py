@@ -15,15 +15,12 @@ from anchortm._util.frames import aligned, is_frame, native
 from anchortm.engine.objective.scale_effects import scale_columns, scale_residuals, scaled_baseline
 from anchortm.engine.preparation import one_column, row_offset
 from anchortm.engine.result import FitResult
-from anchortm.engine.rows.ends import Ends
 from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
 from anchortm.engine.rows.quadrature import MovedRows
 from anchortm.engine.rows.shift_law import ShiftLaw
-from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedRows
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import AnchorTMWarning, InputError, UnavailableError
-from anchortm.inputs import parts
 from anchortm.inputs.baselines import Mixture, cluster_labels, coded, stratum_codes, stratum_labels
 from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design, check_columns, columns_of, split_columns, to_design, without_anchors
@@ -34,31 +31,18 @@ from anchortm.inputs.missing import rows_taken
 from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.transformed import refused_rows, transformed
 from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
-from anchortm.predict.averaged_link import averaged_link, row_averages
+from anchortm.predict.placed_rows import PlacedRows
 from anchortm.predict.reading import ReadRows, entries, entries_of, judged_design, row_count
 
-__all__ = ["NO_OUTCOME", "NewRows", "check_place", "check_shift"]
+__all__ = ["NO_OUTCOME", "NewRows"]
 
 NO_OUTCOME = "y is None: pass the outcome of the rows, or fit by a formula and pass the table alone"
 
 Array = NDArray[np.float64]
 
 
-def check_place(place: Any) -> bool:
-    """Return whether rows are those of a new place; refuse other words than "average" and "new"."""
-    if not (isinstance(place, str) and place in ("average", "new")):
-        raise InputError(f'place must be "average" or "new", not {place!r}')
-    return place == "new"
-
-
-def check_shift(rows: NewRows) -> None:
-    """Refuse random effects, which are shifts of their own, unless those of the rows' cluster are known."""
-    known = ("random",) if rows.result.random is None else ()
-    parts.refuse("places", *(part for part in rows.spec.asked() if part not in known))
-
-
 @dataclass(frozen=True, eq=False)
-class NewRows:
+class NewRows(PlacedRows):
     """What turns new rows into the numbers that a fitted model needs."""
 
     spec: Specification
@@ -67,11 +51,6 @@ class NewRows:
     f: Callable[[Array], Array] | None = None  # a function of the covariates that is added to x'beta: trees
     transformers: tuple[Any, ...] = ()  # fitted steps of a pipeline, which rows pass first
     law: ShiftLaw | None = None  # of a shift of the rows' place, over which predictions are averaged
-
-    @property
-    def link(self) -> Any:
-        """The link, averaged over the shift of the place if that is random."""
-        return self.result.link if self.law is None else averaged_link(self.result.link, self.law)
 
     def covariates(self, X: Any) -> Any:
         """Return X, or the covariates that the formula or the transformers of a pipeline make of a table."""
@@ -316,12 +295,6 @@ class NewRows:
             raise InputError(f"X has {shift.size} rows, but y has {len(response)}: pass the same rows of both")
         return response, theta, shift
 
-    def shifted(self, X: Any, y: Any, offset: Any) -> ShiftedRows:
-        """Return the rows as functions of a shift of their place."""
-        check_shift(self)
-        response, theta, shift = self.outcome_and_parts(X, y, offset)
-        return ShiftedEnds(self.result.link, Ends.of(build_terms(self.result.basis, response), theta, shift))
-
     def logliks(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:
         """Return log-likelihood and residual of each row, averaged over the shift of their place if it is random."""
         result = self.result
@@ -333,10 +306,6 @@ class NewRows:
             return self.marginal(X, MovedRows(result.link, terms, theta, shift))
         loglik, r = loglik_and_residuals(result.link, terms, theta, shift)
         return loglik, r if which == "shift" else scale_residuals(result.link, terms, theta, shift)
-
-    def loglik(self, X: Any, y: Any, offset: Any) -> Array:
-        """Return the log-likelihood of each row."""
-        return self.logliks(X, y, offset)[0] if self.law is None else row_averages(self.shifted(X, y, offset), self.law)
 
     def marginal(self, X: Any, values: Any) -> tuple[Array, Array]:
         """Return log-likelihood and residual of rows from their ``values`` at given random effects."""

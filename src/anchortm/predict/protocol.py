@@ -46,6 +46,7 @@ class Distribution(Shown):
     anchortm.predict.StepDistribution : of a Cox model
     anchortm.predict.FamilyDistribution : of a GLM
     anchortm.predict.AveragedFamily : of a GLM, averaged over random effects
+    anchortm.predict.ShiftedFamily : of a GLM, averaged over shifts between places
     anchortm.predict.PiecewiseDistribution : known at some points, such as quantiles
 
     Examples

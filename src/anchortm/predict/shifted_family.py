@@ -22,10 +22,13 @@ from anchortm.engine.rows.shift_law import NormalShift, ShiftLaw
 from anchortm.exceptions import InputError
 from anchortm.families import Family
 from anchortm.families.crps import LEVELS, continuous_crps, discrete_crps
+from anchortm.links import log1mexp
 from anchortm.predict.family import FamilyDistribution
 from anchortm.predict.protocol import as_rows
 
 __all__ = ["ShiftedFamily", "shifted_family"]
+
+Tail = Callable[[Any, Array], Array]  # a log probability of a law at y
 
 ROWS = 4000  # integrals in one pass
 WIDTH = 1e-3  # of differences that find where an integrand is largest
@@ -69,7 +72,7 @@ class ShiftedFamily(FamilyDistribution):
     >>> distribution
     ShiftedFamily(1 rows, poisson)
     >>> distribution.interval(0.9)
-    (array([0.]), array([22.]))
+    (array([0.]), array([43.]))
     """
 
     eta: Array = field(default_factory=lambda: np.zeros(0))
@@ -107,7 +110,7 @@ class ShiftedLaw:
     def __init__(self, family: Family, eta: Array, trials: Array, law: ShiftLaw) -> None:
         self.family, self.eta, self.trials, self.law = family, eta, trials, law
 
-    def _average(self, log: Callable[[Any, Array], Array], at: Array, alone: bool = False) -> Array:
+    def _average(self, log: Tail, at: Array, alone: bool = False) -> Array:
         """Return log E[exp(log(law of a row, at))], for ``at`` broadcast over the rows.
 
         ``alone`` says that this does not depend on ``at``.
@@ -150,19 +153,31 @@ class ShiftedLaw:
 
     def logcdf(self, y: Array) -> Array:
         """Return log P(Y <= y)."""
-        return np.minimum(self._average(lambda law, at: law.logcdf(at), y), 0.0)
+        return self._tail(lambda law, at: law.logcdf(at), lambda law, at: law.logsf(at), y)
 
     def logsf(self, y: Array) -> Array:
         """Return log P(Y > y)."""
-        return np.minimum(self._average(lambda law, at: law.logsf(at), y), 0.0)
+        return self._tail(lambda law, at: law.logsf(at), lambda law, at: law.logcdf(at), y)
+
+    def _tail(self, log: Tail, other: Tail, y: Array) -> Array:
+        """Return log probabilities of one tail, from the other one where that is smaller."""
+        found = np.minimum(self._average(log, y), 0.0)
+        large = found > math.log(0.5)
+        if not large.any():
+            return found
+        rows, columns = np.nonzero(large)
+        part = ShiftedLaw(self.family, self.eta[rows], self.trials[rows], self.law)
+        at = np.broadcast_to(y, found.shape)[rows, columns][:, None]
+        found[large] = log1mexp(np.maximum(-part._average(other, at)[:, 0], 0.0))
+        return found
 
     def cdf(self, y: Array) -> Array:
         """Return P(Y <= y)."""
-        return np.exp(self.logcdf(y))
+        return np.minimum(np.exp(self._average(lambda law, at: law.logcdf(at), y)), 1.0)
 
     def sf(self, y: Array) -> Array:
         """Return P(Y > y)."""
-        return np.exp(self.logsf(y))
+        return np.minimum(np.exp(self._average(lambda law, at: law.logsf(at), y)), 1.0)
 
     def logpmf(self, y: Array) -> Array:
         """Return log P(Y = y)."""
@@ -183,50 +198,80 @@ class ShiftedLaw:
 
     def ppf(self, q: Array) -> Array:
         """Return the smallest y with P(Y <= y) >= q."""
-        return self._quantile(np.atleast_2d(q), self.cdf, lambda p, goal: p >= goal, 1.0)
+        return self._quantile(np.atleast_2d(q), self.cdf, self.logcdf, 1.0)
 
     def isf(self, q: Array) -> Array:
         """Return the smallest y with P(Y > y) <= q."""
-        return self._quantile(np.atleast_2d(q), self.sf, lambda p, goal: p <= goal, 0.0)
+        return self._quantile(np.atleast_2d(q), self.sf, self.logsf, -1.0)
 
     def _quantile(
-        self,
-        q: Array,
-        tail: Callable[[Array], Array],
-        enough: Callable[[Array, Array], NDArray[np.bool_]],
-        whole: float,
+        self, q: Array, tail: Callable[[Array], Array], log_tail: Callable[[Array], Array], sign: float
     ) -> Array:
-        """Return the smallest y that is ``enough``; ``whole`` is the probability that no y reaches before infinity.
-
-        Steps that double find an interval that holds it, and halving narrows it down, of counts to one of them.
-        """
+        """Return the smallest y whose tail has reached q, growing (``sign`` 1) or falling (-1)."""
         q = np.broadcast_to(q, (self.eta.size, q.shape[1]))
-        endless, discrete = q == whole, self.family.discrete
+        first, endless = (q == 0.0, q == 1.0) if sign > 0.0 else (q == 1.0, q == 0.0)
+
+        def reached(y: Array) -> NDArray[np.bool_]:
+            return sign * (tail(y) - q) >= 0.0
+
+        low, high = self._around(reached, first | endless)
+        if self.family.discrete:
+            while (high - low > 1.0).any():
+                middle = np.floor(0.5 * (low + high))
+                there = reached(middle)
+                low, high = np.where(there, low, middle), np.where(there, middle, high)
+        else:
+            high = self._solved(low, high, q, log_tail, sign, first | endless)
+        found = np.where(first, 0.0 if self.family.discrete else self._lowest, high)
+        return np.where(endless | (found >= FURTHEST), np.inf, found)
+
+    @property
+    def _lowest(self) -> float:
+        """Return the lower end of the outcomes, of counts the number before it."""
+        return -1.0 if self.family.discrete else 0.0 if self.family.mean_range[0] == 0.0 else -math.inf
+
+    def _around(self, reached: Callable[[Array], NDArray[np.bool_]], known: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Return ends of intervals that hold the quantiles, by steps that double; those that are known do not count."""
         centre, spread = (self.trials * self.means)[:, None], np.sqrt(self.var())
-        lowest = -1.0 if discrete else 0.0 if self.family.mean_range[0] == 0.0 else -math.inf
-        low = np.broadcast_to(np.maximum(np.floor(centre - spread) if discrete else centre - spread, lowest), q.shape)
-        high, step = np.floor(low + 1.0) if discrete else low + spread, 1.0
+        if self.family.discrete:
+            centre, spread = np.floor(centre), np.ceil(np.maximum(spread, 1.0))
+        low = np.broadcast_to(np.maximum(centre - spread, self._lowest), known.shape)
+        high, step = np.broadcast_to(centre + spread, known.shape), 1.0
         for _ in range(STEPS):
-            reached, before = np.split(enough(tail(np.hstack([high, low])), np.hstack([q, q])), 2, axis=1)
-            short = ~(reached | endless | (high >= FURTHEST))
-            down = (low > lowest) & before & (q != 1.0 - whole)
-            if not (short | down).any():
+            short = ~(known | reached(high) | (high >= FURTHEST))
+            late = ~known & (low > self._lowest) & reached(low)
+            if not (short | late).any():
                 break
             step *= 2.0
-            high = np.where(
-                short, high + np.ceil(step * np.maximum(spread, 1.0)) if discrete else high + step * spread, high
-            )
-            below = low - (np.ceil(step * np.maximum(spread, 1.0)) if discrete else step * spread)
-            low = np.where(down, np.maximum(below, lowest), low)
-        for _ in range(STEPS):
-            if ((high - low <= 1.0) if discrete else (high - low <= CLOSE * np.abs(high)) | endless).all():
-                break
-            middle = np.floor(0.5 * (low + high)) if discrete else 0.5 * (low + high)
-            there = enough(tail(middle), q)
-            low, high = np.where(there, low, middle), np.where(there, middle, high)
-        nothing = 0.0 if discrete else lowest
-        found = np.where(q == 1.0 - whole, nothing, high)
-        return np.where(endless | (found >= FURTHEST), np.inf, found)
+            high = np.where(short, high + step * spread, high)
+            low = np.where(late, np.maximum(low - step * spread, self._lowest), low)
+        return low, high
+
+    def _solved(
+        self,
+        low: Array,
+        high: Array,
+        q: Array,
+        log_tail: Callable[[Array], Array],
+        sign: float,
+        done: NDArray[np.bool_],
+    ) -> Array:
+        """Return where a tail has the probability q, by Newton's method inside intervals."""
+        y = 0.5 * (low + high)
+        with np.errstate(all="ignore"):
+            goal = np.log(q)
+            for _ in range(STEPS):
+                log = log_tail(y)
+                gap = sign * (log - goal)
+                low, high = np.where(gap <= 0.0, y, low), np.where(gap >= 0.0, y, high)
+                newton = y - gap * np.exp(log - self.logpdf(y))
+                there = np.where((newton >= low) & (newton <= high), newton, 0.5 * (low + high))
+                there = np.where(done, y, there)
+                done = done | ~(np.abs(there - y) > CLOSE * np.abs(y))
+                y = there
+                if done.all():
+                    break
+        return y
 
 
 class _Differences:
@@ -235,7 +280,7 @@ class _Differences:
     Derivatives only show where an integrand is largest; they are computed for single shifts.
     """
 
-    def __init__(self, family: Family, log: Callable[[Any, Array], Array], eta: Array, trials: Array, y: Array) -> None:
+    def __init__(self, family: Family, log: Tail, eta: Array, trials: Array, y: Array) -> None:
         self.family, self.log, self.eta, self.trials, self.y = family, log, eta, trials, y
 
     def _at(self, delta: Array) -> Array:

@@ -25,7 +25,7 @@ from anchortm.exceptions import InputError, InputTypeError
 from anchortm.inputs.judgement import OnBadRows, Unknown, check_policy, warn_of_mapped
 from anchortm.predict.extrapolation import beyond_the_data, outside_range
 from anchortm.predict.marked import spread
-from anchortm.predict.new_rows import check_place
+from anchortm.predict.placed_rows import check_place
 from anchortm.predict.protocol import Distribution
 from anchortm.predict.reading import ReadRows
 

@@ -22,8 +22,8 @@ from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.response import Kind, Response, as_response
 from anchortm.predict.distribution import PredictedDistribution
-from anchortm.predict.new_rows import check_place
 from anchortm.predict.observed import environments_of, rows_of_table
+from anchortm.predict.placed_rows import check_place
 from anchortm.scores.calibration import pit
 from anchortm.scores.outcomes import check_predicted, known_rows, known_values
 from anchortm.scores.proper import crps_of_values, nll_quantiles
@@ -176,7 +176,7 @@ def score_table(
     model = model_of(model)
     X, y = rows_of_table(model, X, y)
     environments = environments_of(model, X, y, environments)
-    at: dict[str, Any] = {"place": place} if check_place(place) else {}
+    at = _at(place)
     response, distribution, codes, names = _observed(model, X, y, environments, offset, at)
     n = len(response)
     u = pit(distribution, response, random_state)
@@ -239,12 +239,17 @@ def transforms(
     """
     import pandas as pd
 
-    at: dict[str, Any] = {"place": place} if check_place(place) else {}
+    at = _at(place)
     model = model_of(model)
     X, y = rows_of_table(model, X, y)
     environments = environments_of(model, X, y, environments)
     response, distribution, codes, names = _observed(model, X, y, environments, offset, at)
     return pd.DataFrame({"environment": names[codes], "pit": pit(distribution, response, random_state)})
+
+
+def _at(place: Place) -> dict[str, Any]:
+    """Return the argument of predictions for rows of a new place; others may not have it."""
+    return {"place": place} if check_place(place) else {}
 
 
 def _observed(

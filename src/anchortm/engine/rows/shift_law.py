@@ -203,20 +203,20 @@ class NormalShift(ShiftLaw):
                 break
             inside, step = np.where(on, outside, inside), np.where(on, 2.0 * step, step)
             outside = np.where(on, outside + way * step, outside)
-        peak = inside
+        peak, done = inside, way == 0.0
         slope, curvature = at(peak)
         for _ in range(STEPS):
             newton = peak + slope / curvature
             low, high = np.minimum(inside, outside), np.maximum(inside, outside)
             good = (newton > low) & (newton < high)
-            there = np.where(good, newton, 0.5 * (low + high))
-            done = np.abs(there - peak) * np.sqrt(curvature) <= CLOSE
+            there = np.where(done, peak, np.where(good, newton, 0.5 * (low + high)))
+            done = done | (np.abs(there - peak) * np.sqrt(curvature) <= CLOSE)  # then it does not depend on the others
             peak = there
+            if done.all():
+                break
             slope, curvature = at(peak)
             ahead = slope * way > 0.0  # the peak is further on
             inside, outside = np.where(ahead, peak, inside), np.where(ahead, outside, peak)
-            if (done | (way == 0.0)).all():
-                break
         return peak, curvature
 
     def _rule(

@@ -39,7 +39,8 @@ from anchortm.predict.distribution import PredictedDistribution
 from anchortm.predict.extrapolation import extrapolation
 from anchortm.predict.fitted import NOT_AT_HAND
 from anchortm.predict.marked import MarkedDistribution
-from anchortm.predict.new_rows import NewRows, check_place
+from anchortm.predict.new_rows import NewRows
+from anchortm.predict.placed_rows import check_place
 
 if TYPE_CHECKING:
     import pandas as pd

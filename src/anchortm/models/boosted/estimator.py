@@ -94,6 +94,8 @@ class AnchorBoostedTM(LeftOut, EstimatorInNotebook, FormulaMixin, BaseEstimator)
         Cut numeric environments at their quantiles into this many groups.
     random_state : int, optional
         Seed for drawing environments.
+    place_variance : bool
+        Whether the fit also measures how much places differ, ``place_sd_``: it then boosts once more for each place.
 
     Attributes
     ----------
@@ -121,6 +123,8 @@ class AnchorBoostedTM(LeftOut, EstimatorInNotebook, FormulaMixin, BaseEstimator)
     xi_, loss_, loglik_, penalty_, baseline_, kkt_, min_eigenvalue_, converged_, n_missing_, missing_, rows_used_
         As for the other models, given f. After a ``refit`` that changes the model they are those of the new rows:
         ``loss_`` is the mean negative log-likelihood plus the ridge towards the previous fit, ``penalty_`` is 0.
+    place_sd_, place_sd_rowwise_, place_variance_
+        As for the other models, from boosting without each place.
     refit_ : dict
         After ``refit``: number of rows and strength.
     recalibration_ : Recalibration

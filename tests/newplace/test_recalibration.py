@@ -381,7 +381,10 @@ def test_a_model_is_recalibrated_once(towns):
 def test_without_places_a_default_is_stated():
     data = atm.datasets.load_boston_housing2()
     model = atm.NormalLinear().fit(data[["rm", "lstat"]], data.cmedv)
-    with pytest.warns(atm.exceptions.AnchorTMWarning, match="the prior of the shift has standard deviation 0.316, whose square is a tenth"):
+    with pytest.warns(
+        atm.exceptions.AnchorTMWarning,
+        match="the prior of the shift has standard deviation 0.316, whose square is a tenth",
+    ):
         there = model.recalibrate(data[["rm", "lstat"]][:3], data.cmedv[:3], what="shift")
     assert (there.recalibration_.prior, there.recalibration_.prior_from) == (pytest.approx(0.1), "default")
     assert "the default" in there.summary().facts["prior"]

@@ -99,10 +99,7 @@ def test_the_posterior_of_a_shift(link: str, entry: float) -> None:
 
     cuts = se * np.array([-12.0, -6.0, -3.0, 0.0, 3.0, 6.0, 12.0])
     moments = [
-        sum(
-            integrate.quad(lambda d, k=k: d**k * weight(d), a, b, epsabs=1e-13)[0]
-            for a, b in pairwise(cuts)
-        )
+        sum(integrate.quad(lambda d, k=k: d**k * weight(d), a, b, epsabs=1e-13)[0] for a, b in pairwise(cuts))
         for k in range(3)
     ]
     mean = moments[1] / moments[0]

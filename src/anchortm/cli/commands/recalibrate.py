@@ -28,8 +28,8 @@ def add(command: Any) -> None:
         choices=WAYS,
         default="auto",
         metavar="WHAT",
-        help="what differs at the place: shift (of the level), shift+scale, baseline (all of it), or trees of a boosted "
-        "model; the default, auto, is the shift here, because files do not have the rows to try others on",
+        help="what differs at the place: shift (of the level), shift+scale, baseline (all of it), or trees of a "
+        "boosted model; the default, auto, is the shift here, because files do not have the rows to try others on",
     )
     command.add_argument(
         "--prior",

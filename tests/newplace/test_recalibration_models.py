@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 
@@ -262,6 +263,9 @@ def test_boosted(tmp_path):
             there.recalibrate(FEW, what=what, prior=0.5)
         with pytest.raises(ValueError, match="earlier rounds"):
             there.staged(2)
+        if what != "trees":
+            with pytest.raises(ValueError, match="of a recalibrated model"):
+                there.confidence_band(REST[:1], [0.0])
     h = model.predict_distribution(FEW).trafo(FEW.y.to_numpy()[:, None])[:, 0]
     shifted = model.recalibrate(FEW, prior=0.5).recalibration_
     assert shifted.shift == pytest.approx(h.sum() / (6 + 2.0))
@@ -278,13 +282,41 @@ def test_boosted(tmp_path):
     assert counts.recalibrate(FEW, prior=0.5).nll(REST).mean() < counts.nll(REST).mean() + 0.1
 
 
-def test_pipelines():
+def test_pipelines(tmp_path):
     pipeline = atm.make_pipeline(StandardScaler(), atm.NormalLinear()).fit(
         TRAIN[["x", "z"]], TRAIN.y, anchors=TRAIN.place
     )
     plain = atm.NormalLinear().fit(TRAIN[["x", "z"]], TRAIN.y, anchors=TRAIN.place)
     found = [own.recalibrate(FEW[["x", "z"]], FEW.y, what="shift", prior=0.5) for own in (pipeline, plain)]
     np.testing.assert_allclose(*(own.nll(REST[["x", "z"]], REST.y) for own in found), rtol=1e-8)
+    loaded = atm.load(atm.save(found[0], tmp_path / "there.json"))
+    np.testing.assert_allclose(loaded.nll(REST[["x", "z"]], REST.y), found[0].nll(REST[["x", "z"]], REST.y))
+    assert json.loads((tmp_path / "there.json").read_text())["version"] == 2
+
+
+def test_what_a_recalibrated_model_does_not_know():
+    """Confidence limits are those of the model before; everything that predicts works."""
+    survival = atm.ProportionalHazards.from_formula("Surv(time, event) ~ x | place", TRAIN, order=3)
+    cox = atm.CoxPH.from_formula("Surv(time, event) ~ x | place", TRAIN)
+    counts = atm.AnchorGLM.from_formula("count ~ x | place", TRAIN, family="poisson")
+    for model in (survival, cox, counts):
+        there = model.recalibrate(FEW, what="shift", prior=0.5)
+        with pytest.raises(ValueError, match="of a recalibrated model"):
+            there.confidence_band(REST[:1], [1.0])
+        marked = there.predict_distribution(REST[:3].assign(x=[np.nan, 0.0, 1.0]), on_bad_rows="mark")
+        assert np.isnan(marked.median()).tolist() == [True, False, False]
+        if model is not cox:  # whose curves have no density to score
+            assert np.isfinite(atm.scores.score_table(there, REST).frame().nll).all()
+        assert len(atm.predict_table(there, REST, quantiles=[0.1, 0.9])) == len(REST)
+    with pytest.raises(ValueError, match="recalibrated"):
+        counts.recalibrate(FEW, prior=0.5).mean_intervals(REST[:1])
+    with pytest.raises(ValueError, match="of a recalibrated model"):
+        cox.recalibrate(FEW, prior=0.5).restricted_mean(REST[:1], 1.0)
+    moved = survival.recalibrate(FEW, what="shift", prior=0.5)
+    with pytest.raises(ValueError, match="recalibrated"):
+        moved.restricted_mean(REST[:1], 1.0)
+    assert np.isfinite(moved.predict_distribution(REST).restricted_mean(1.0)).all()
+    assert np.isfinite(moved.residuals(REST)).all()
 
 
 def test_standard_errors_of_coefficients_stay():

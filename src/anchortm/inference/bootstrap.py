@@ -37,7 +37,7 @@ from anchortm.predict.fitted import Fitted
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstrap", "resolve"]
+__all__ = ["BoostedBootstrap", "Bootstrap", "any_covariance", "at_row", "bootstrap", "refuse_recalibrated", "resolve"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -343,14 +343,19 @@ def _refitted(problem: Problem, result: FitResult, make: Callable[[], Any]) -> R
     return found.parameters, found.steps
 
 
-def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array | Bootstrap:
-    """Return the covariance matrix or bootstrap of the parameters, by its name or checked as given."""
-    result = model.result_
+def refuse_recalibrated(result: FitResult) -> None:
+    """Raise an error if the uncertainty of predictions is asked of a recalibrated model."""
     if result.recalibration is not None:
         raise InputError(
             "confidence limits of a recalibrated model are not implemented: its predictions are averages over the "
             "shift of the place; ask the model before it was recalibrated"
         )
+
+
+def resolve(model: Fitted, uncertainty: str | Array | Bootstrap | None) -> Array | Bootstrap:
+    """Return the covariance matrix or bootstrap of the parameters, by its name or checked as given."""
+    result = model.result_
+    refuse_recalibrated(result)
     if uncertainty is None and default_kind(result, None) == "hessian":
         check_net(result)
         check_strict(result)

@@ -23,7 +23,7 @@ from anchortm.engine.objective.baseline_steps import BaselineSteps
 from anchortm.engine.objective.partial_likelihood import PartialObjective
 from anchortm.exceptions import InputError
 from anchortm.inference.bands import DRAWS, ConfidenceBand, Of, band_of_refits, checked_points, covariance_root
-from anchortm.inference.bootstrap import Bootstrap, bootstrap
+from anchortm.inference.bootstrap import Bootstrap, bootstrap, refuse_recalibrated
 from anchortm.inference.covariance import (
     KINDS,
     check_net,
@@ -57,6 +57,7 @@ def step_band(
 ) -> ConfidenceBand:
     """Return the band of predicted survival curves; see ``confidence_band`` of ``CoxPH``."""
     points = checked_points(distribution, at, of, level)
+    refuse_recalibrated(model.result_)
     kind = _checked_kind(model, uncertainty)
     if isinstance(kind, Bootstrap):
         return band_of_refits(distribution, _refits(model, distribution, X, kind), at, of, level, simultaneous)
@@ -90,6 +91,7 @@ def step_means(
     model: Fitted, distribution: StepDistribution, X: Array, tau: float, groups: Groups, uncertainty: Any
 ) -> RestrictedMeans:
     """Return restricted means of predicted survival curves; see ``restricted_mean`` of ``CoxPH``."""
+    refuse_recalibrated(model.result_)
     kind = _checked_kind(model, uncertainty)
     if isinstance(kind, Bootstrap):
         return means_of_refits(distribution, _refits(model, distribution, X, kind), tau, groups)

@@ -19,7 +19,7 @@ from anchortm.engine.mean_problem import MeanProblem, MeanResult, MeanSpecificat
 from anchortm.exceptions import InputError
 from anchortm.families import Family, get_family
 from anchortm.inference.bands import ConfidenceBand, Of, family_band
-from anchortm.inference.bootstrap import Bootstrap, resolve
+from anchortm.inference.bootstrap import Bootstrap, refuse_recalibrated, resolve
 from anchortm.inputs import parts
 from anchortm.inputs.judgement import OnBadRows, Unknown
 from anchortm.models.attributes import Found
@@ -394,6 +394,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         """
         import pandas as pd
 
+        refuse_recalibrated(self.result_)
         link, (eta, columns) = self.result_.link, self.new_rows_.predictors(X, offset)
         V = self.covariance(kind, clusters, **options)
         error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", columns, V, columns), 0.0))

@@ -92,7 +92,7 @@ class Recalibrated(Spread):
         >>> there.recalibration_
         Recalibration(shift 0.542 +- 0.38 from 5 rows, prior sd 0.707)
         >>> rest = X[new][5:], price[new][5:]
-        >>> round(model.nll(*rest).mean(), 2), round(there.nll(*rest).mean(), 2)
+        >>> round(float(model.nll(*rest).mean()), 2), round(float(there.nll(*rest).mean()), 2)
         (2.92, 2.87)
         """
         from anchortm.newplace.recalibration import Asked, moved_to_place

@@ -23,7 +23,7 @@ from anchortm.engine.recalibration.baseline import PlaceRows, curvature_of_rows
 from anchortm.engine.recalibration.fits import Plan, recalibrated, why_not
 from anchortm.engine.recalibration.record import WAYS
 from anchortm.engine.result import FitResult
-from anchortm.exceptions import AnchorTMError
+from anchortm.exceptions import AnchorTMError, UnavailableError
 from anchortm.selection.splits import Split, fits_at
 
 __all__ = ["Choice", "choose", "emulated"]
@@ -51,9 +51,10 @@ def choose(model: Any, plan: Plan, m: int, offset: Any) -> Choice:
     ways = [what for what in ways if what != "shift+scale" or offset is None]
     if len(ways) == 1 or m == 0:
         return Choice("shift", "there are no rows" if m == 0 else "the only way for this model")
-    if not model.has_rows_:
+    try:
+        problem: Problem = model.problem_
+    except UnavailableError:
         return Choice("shift", "the rows of the fit, on which others are tried, are not at hand")
-    problem = model.problem_
     if not problem.data.in_memory or problem.data.places is None:
         return Choice("shift", "the fit has no places on which others are tried")
     groups = problem.data.places.codes
@@ -63,7 +64,7 @@ def choose(model: Any, plan: Plan, m: int, offset: Any) -> Choice:
         return Choice("shift", f"fewer than {FEWEST} places of the fit have {m + REST} rows, on which others are tried")
     if sites.size > MOST:
         sites = np.sort(np.random.default_rng(0).choice(sites, MOST, replace=False))
-    table = emulated(problem, result, groups, sites.tolist(), plan, m, ways, model.new_rows_.spec.n_jobs)
+    table = emulated(problem, result, groups, sites.tolist(), plan, m, ways)
     table = table[~np.isnan(table).any(axis=1)]
     if len(table) < FEWEST:
         return Choice("shift", f"the fit succeeds without fewer than {FEWEST} of its places")
@@ -91,7 +92,6 @@ def emulated(
     plan: Plan,
     m: int,
     ways: Sequence[str],
-    n_jobs: int | None = None,
 ) -> Array:
     """Return the mean negative log-likelihood of left-out places after m of their rows, a row for each place.
 
@@ -99,7 +99,7 @@ def emulated(
     """
     work = partial(_one, replace(problem), result, groups, plan, m, tuple(ways))
     with Task("left-out places", len(sites)) as task, one_blas_thread():
-        return np.array(task.map(work, sites, n_jobs)).reshape(len(sites), len(ways))
+        return np.array([work(site) for site in task.each(sites)]).reshape(len(sites), len(ways))
 
 
 def _one(

@@ -19,6 +19,7 @@ from anchortm.inputs.mean_outcomes import check_rows
 from anchortm.inputs.response import Response
 from anchortm.predict.family import AveragedFamily, FamilyDistribution
 from anchortm.predict.new_rows import NewRows
+from anchortm.predict.placed_rows import check_shift
 from anchortm.predict.reading import ReadRows
 from anchortm.predict.shifted_family import shifted_family
 
@@ -102,7 +103,7 @@ class MeanRows(NewRows):
 
     def shifted(self, X: Any, y: Any, offset: Any) -> ShiftedMeans:
         """Return the rows as functions of a shift of their linear predictors."""
-        self.check_shift()
+        check_shift(self)
         return ShiftedMeans.of(self.result.link, *self.eta_and_outcome(X, y, offset))
 
     def logliks(self, X: Any, y: Any, offset: Any, which: str = "shift") -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from anchortm.inputs import parts
 from anchortm.inputs.response import Response
 from anchortm.predict.averaged_link import averaged_link, row_averages
 
-__all__ = ["PlacedRows", "check_place"]
+__all__ = ["PlacedRows", "check_place", "check_shift"]
 
 
 def check_place(place: Any) -> bool:
@@ -25,6 +25,12 @@ def check_place(place: Any) -> bool:
     if not (isinstance(place, str) and place in ("average", "new")):
         raise InputError(f'place must be "average" or "new", not {place!r}')
     return place == "new"
+
+
+def check_shift(rows: PlacedRows) -> None:
+    """Refuse random effects, which are shifts of their own, unless those of the rows' cluster are known."""
+    known = ("random",) if rows.result.random is None else ()
+    parts.refuse("places", *(part for part in rows.spec.asked() if part not in known))
 
 
 class PlacedRows:
@@ -47,14 +53,9 @@ class PlacedRows:
         """The link, averaged over the shift of the place if that is random."""
         return self.result.link if self.law is None else averaged_link(self.result.link, self.law)
 
-    def check_shift(self) -> None:
-        """Refuse random effects, which are shifts of their own, unless those of the rows' cluster are known."""
-        known = ("random",) if self.result.random is None else ()
-        parts.refuse("places", *(part for part in self.spec.asked() if part not in known))
-
     def shifted(self, X: Any, y: Any, offset: Any) -> ShiftedRows:
         """Return the rows as functions of a shift of their place."""
-        self.check_shift()
+        check_shift(self)
         response, theta, shift = self.outcome_and_parts(X, y, offset)
         return ShiftedEnds(self.result.link, Ends.of(build_terms(self.result.basis, response), theta, shift))
 

@@ -152,8 +152,8 @@ def baseline_curvature(result: FitResult) -> Array:
         jacobian, information = information.coordinates.jacobian, information.toarray()
     if information is None or jacobian is None or not result.unpenalised:
         raise UnavailableError(
-            "this model was saved without the curvature of its baseline: recalibrate it before you save it, fit it "
-            "again, or use what='shift'"
+            "the curvature of the baseline is not known: it needs the rows of the fit in memory, or a file that was "
+            "saved while they were; fit the model again, or use what='shift'"
         )
     back = np.linalg.pinv(jacobian)[:, : result.baseline.size]
     return np.asarray(back.T @ information @ back) / result.n_total

@@ -19,7 +19,7 @@ from anchortm.engine.data import Data
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError, InputTypeError, UnavailableError
 from anchortm.inference.bands import ConfidenceBand, Of, band_of_refits
-from anchortm.inference.bootstrap import BoostedBootstrap
+from anchortm.inference.bootstrap import BoostedBootstrap, refuse_recalibrated
 from anchortm.inference.resampling import resampled
 from anchortm.inference.restricted_means import Groups, RestrictedMeans, checked_horizon, means_of_refits
 from anchortm.inputs import parts
@@ -227,6 +227,8 @@ class Resampled(CopiedWithRows, Adapted):
         self, X: Covariates, offset: Numbers | None, uncertainty: str | BoostedBootstrap | None
     ) -> tuple[Any, list[Any]]:
         """Return the predicted distributions, and those of refits."""
+        self._fitted()
+        refuse_recalibrated(self.model_.result_)
         if uncertainty in ("hessian", "sandwich"):
             parts.refuse("boosting", "sandwich")
         if uncertainty not in (None, "bootstrap") and not isinstance(uncertainty, BoostedBootstrap):

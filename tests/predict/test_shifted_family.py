@@ -66,7 +66,7 @@ def test_crps(name):
         k = np.arange(600.0)
         wanted = ((own.cdf(k) - (k >= y[:, None])) ** 2).sum(axis=1)
     else:
-        below, above = (np.linspace(a, b, 801) for a, b in ((np.zeros(2), y), (y, np.full(2, 120.0))))
+        below, above = (np.linspace(a, b, 1201) for a, b in ((np.zeros(2), y), (y, np.full(2, 40.0))))
         wanted = [
             simpson(own.cdf(below.T)[k] ** 2, x=below.T[k]) + simpson(own.sf(above.T)[k] ** 2, x=above.T[k])
             for k in range(2)

@@ -181,6 +181,7 @@ def shown() -> dict[str, Any]:
         cox.predict_distribution(data),
         glm.predict_distribution(data),
         mixed_glm.predict_distribution(clustered),
+        atm.AnchorGLM(family="poisson").fit(data, counts, anchors=town).predict_distribution(data, place="new"),
         logit.bootstrap(5, random_state=0),
         boosted.bootstrap(3, random_state=0),
         hazards.confidence_band(data[:2], [1.0, 2.0], of="sf"),

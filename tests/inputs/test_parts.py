@@ -293,6 +293,30 @@ def ask_saving(case: Case, source: Path | None, folder: Path) -> None:
     check_minimum(case, check_file(case, model, folder))
 
 
+def ask_places(case: Case, source: Path | None, folder: Path) -> None:
+    """No standard deviation near the estimate makes left-out sites likelier, by sums over a fine grid of shifts."""
+    model = case.fit(source)
+    sd, site = model.place_sd_, case.data[case.anchor].to_numpy()
+    at = np.linspace(-7.0, 7.0, 141)
+    others = [0.95 * sd, 1.05 * sd] if sd > 0.0 else [0.02, 0.05]
+    values = np.zeros(3)
+    for name in np.unique(site):
+        alone, there = refit(case, keep=site != name, xi=model.xi), site == name
+        extra = {key: column[there] for key, column in case.pieces["extra"].items()}
+        weights, offset = extra.get("sample_weight", np.ones(there.sum())), extra.get("offset", np.zeros(there.sum()))
+        wide = "wide" in case.parts
+        rows = (case.data[there],) if wide else tuple(rows_of(case.pieces[key], there) for key in ("X", "y"))
+        for k, own in enumerate([sd, *others]):
+            logs = np.array([-(weights @ alone.nll(*rows, offset=offset + own * u)) for u in at])
+            values[k] += logs[70] if own == 0.0 else special.logsumexp(logs - 0.5 * at**2) + np.log(0.1 / TAU)
+    assert values[0] >= values[1:].max() - 1e-7 * abs(values[0])
+    assert model.place_sd_rowwise_ >= 0.0
+    loaded = atm.load(atm.save(model, folder / "places.json"))
+    assert loaded.place_sd_ == sd
+
+
+TAU = np.sqrt(2.0 * np.pi)
+
 ASK = {
     "path": ask_path,
     "left_out": ask_left_out,
@@ -302,6 +326,7 @@ ASK = {
     "sandwich": ask_sandwich,
     "bands": ask_bands,
     "saving": ask_saving,
+    "places": ask_places,
 }
 
 

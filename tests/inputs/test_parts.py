@@ -294,7 +294,52 @@ def ask_saving(case: Case, source: Path | None, folder: Path) -> None:
     check_minimum(case, check_file(case, model, folder))
 
 
+def ask_places(case: Case, source: Path | None, folder: Path) -> None:
+    """Left-out sites by hand: likelihoods at shifts on a grid, whose average is largest at what the model reports."""
+    model = case.fit(source)
+    found = model.place_variance_
+    site, x = case.data[case.anchor].to_numpy(), np.linspace(-7.0, 7.0, 41)
+    prior = -0.5 * x**2 - special.logsumexp(-0.5 * x**2)
+    folds = []
+    for name in np.unique(site):
+        alone = refit(case, keep=site != name)
+        folds.append(
+            (alone, case.stated(alone).rows_of(site == name), parameters(case, alone), case.data[site == name])
+        )
+
+    def logs(alone: Any, there: Stated, w: np.ndarray, rows: pd.DataFrame, delta: float) -> np.ndarray:
+        """Return the log-likelihood of each row where outcomes are moved up by this much on the scale of h."""
+        if "partial" not in case.parts:
+            return replace(there, offset=there.offset - there.sign * delta).rows(w).real
+        curves, event = alone.baseline_hazard_, (there.lower == there.upper).astype(float)
+        hazard = np.empty(event.size)
+        for label in [None] if there.stratum is None else ["left", "right"]:
+            own = curves if label is None else curves[curves.stratum == label]
+            use = slice(None) if label is None else (rows.part == label).to_numpy()
+            time, total = np.append(0.0, own.time), np.append(0.0, own["cumulative hazard"])
+            hazard[use] = np.interp(there.lower[use], time, total)
+            if there.entry is not None:
+                hazard[use] -= np.interp(np.maximum(there.entry[use], 0.0), time, total)
+        return -delta * event - hazard * np.exp(there.X @ w + there.offset - delta)
+
+    @cache
+    def both(sd: float) -> tuple[float, float]:
+        joint = rowwise = 0.0
+        for alone, there, w, rows in folds:
+            table = np.array([logs(alone, there, w, rows, sd * own) for own in x])
+            joint += special.logsumexp(table @ there.weights + prior)
+            rowwise += np.average(special.logsumexp(table + prior[:, None], axis=0), weights=there.weights)
+        return joint, rowwise
+
+    for which, sd in enumerate((found.sd, found.rowwise)):
+        at = both(sd)[which]
+        for other in (0.97 * sd, 1.03 * sd) if sd > 0.0 else (0.02, 0.05):
+            assert both(other)[which] <= at + 1e-9
+        assert at >= both(1e-9)[which] - 1e-9
+
+
 ASK = {
+    "places": ask_places,
     "path": ask_path,
     "left_out": ask_left_out,
     "searches": ask_searches,
@@ -325,6 +370,7 @@ def try_cell(cell: tuple[str, str], folder: Path, tmp_path: Path) -> None:
 
 
 COSTLY = {(part, question) for part in ("random", "wide", "partial") for question in ("sandwich", "bands")}
+COSTLY |= {(part, "places") for part in ("varying", "l1", "l2", "smooth", "wide", "transformation", "memory")}
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ class PlaceVariance:
     >>> model = atm.OrdinalRegression.from_formula("rating ~ temp + contact | judge", data)
     >>> model.place_variance_.frame().round(2)
                 sd  std. error
-    joint     1.13        0.42
-    row-wise  0.89        0.54
+    joint     1.13        0.41
+    row-wise  0.89        0.53
     """
 
     sd: float

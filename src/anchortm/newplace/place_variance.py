@@ -38,10 +38,11 @@ __all__ = ["boosted_place_variance", "estimated", "left_out_rows", "place_varian
 Codes = NDArray[np.intp]
 LeftOut = Callable[[int], "tuple[Codes, ShiftedRows | None, str]"]  # rows, what is known of them, or why it is not
 
-COARSE = np.array([0.0, *np.geomspace(0.01, 31.6, 8)])  # standard deviations
-FINE = 8  # more standard deviations around the best of these
-DENSE = 2001  # points of splines
-LEAST_SCALE = 0.1
+#: standard deviations at which environments are looked at, in units of how much a row can tell
+COARSE = np.array([0.0, 0.03, 0.06, 0.1, 0.15, 0.22, 0.32, 0.45, 0.64, 0.9, 1.25, 1.75, 2.5, 3.5, 5.0, 8.0, 14.0])
+FINE = 6  # more of them around the best
+DENSE = 4001  # points of splines
+SOFT = 0.15  # standard deviations far below this are as good as 0
 EXACT = {"xatol": 1e-7}
 GAIN = 1e-9  # a likelihood that gains less does not show a variance
 NO_PLACES = (
@@ -185,31 +186,33 @@ def _of_records(
         logs = row_averages(rows, NormalShift(0.0, sd))
         return np.asarray(np.bincount(place, logs if own is None else own * logs) / total)
 
-    return PlaceVariance(*_likeliest(joint), *_likeliest(rowwise), len(used), not_used)
+    return PlaceVariance(*_likeliest(joint, rows.unit), *_likeliest(rowwise, rows.unit), len(used), not_used)
 
 
-def _likeliest(values: Callable[[float], Array]) -> tuple[float, float]:
+def _likeliest(values: Callable[[float], Array], unit: float) -> tuple[float, float]:
     """Return the standard deviation with the largest sum over environments, and its jackknife standard error.
 
     Environments are looked at once, at standard deviations that are denser around the best one. Between them, splines
-    in log(sd + LEAST_SCALE) give the sums without one environment.
+    in log(sd + SOFT) give the sums without one environment. All are in units of ``unit``.
     """
-    coarse = np.array([values(sd) for sd in COARSE.tolist()])
+    coarse = np.array([values(unit * sd) for sd in COARSE.tolist()])
     k = int(np.argmax(coarse.sum(axis=1)))
-    low, high = np.log(COARSE[[max(k - 1, 0), min(k + 1, COARSE.size - 1)]] + LEAST_SCALE)
-    fine = np.exp(np.linspace(low, high, FINE + 2)[1:-1]) - LEAST_SCALE
+    low, high = np.log(COARSE[[max(k - 1, 0), min(k + 1, COARSE.size - 1)]] + SOFT)
+    fine = np.exp(np.linspace(low, high, FINE + 2)[1:-1]) - SOFT
+    fine = fine[np.abs(fine[:, None] - COARSE).min(axis=1) > 1e-9]
     at = np.append(COARSE, fine)
     order = np.argsort(at)
-    at, table = at[order], np.vstack([coarse, [values(sd) for sd in fine.tolist()]])[order]
+    at, table = at[order], np.vstack([coarse, *([values(unit * sd)] for sd in fine.tolist())])[order]
     best = int(np.argmax(table.sum(axis=1)))
     bounds = float(at[max(best - 1, 0)]), float(at[min(best + 1, at.size - 1)])
-    found = minimize_scalar(lambda sd: -float(values(sd).sum()), bounds=bounds, method="bounded", options=EXACT)
+    found = minimize_scalar(lambda sd: -float(values(unit * sd).sum()), bounds=bounds, method="bounded", options=EXACT)
     sd = float(found.x) if -float(found.fun) > float(table[0].sum()) + GAIN else 0.0
-    u = np.log(at + LEAST_SCALE)
+    u = np.log(at + SOFT)
     dense = np.linspace(u[0], u[-1], DENSE)
     curves = CubicSpline(u, table)(dense)
     each = np.array([_peak(dense, curves.sum(axis=1) - curve) for curve in curves.T])
-    return sd, math.sqrt((each.size - 1) / each.size * float(((each - each.mean()) ** 2).sum()))
+    error = math.sqrt((each.size - 1) / each.size * float(((each - each.mean()) ** 2).sum()))
+    return unit * sd, unit * error
 
 
 def _peak(u: Array, curve: Array) -> float:
@@ -220,4 +223,4 @@ def _peak(u: Array, curve: Array) -> float:
         below, top, above = curve[k - 1 : k + 2]
         bend = below - 2.0 * top + above
         at += (u[1] - u[0]) * 0.5 * (below - above) / bend if bend < 0.0 else 0.0
-    return float(np.exp(at) - LEAST_SCALE)
+    return max(0.0, float(np.exp(at) - SOFT))

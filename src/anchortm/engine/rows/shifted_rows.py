@@ -6,6 +6,7 @@ all rows of a place together. A row with delayed entry has the likelihood given 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ class ShiftedRows(ABC):
     @abstractmethod
     def concave(self) -> bool:
         """Return whether every log-likelihood is a concave function of the shift."""
+
+    @property
+    def unit(self) -> float:
+        """Return the scale of the shift: 1, unless it is in units of the outcome."""
+        return 1.0
 
     @abstractmethod
     def __call__(self, delta: Array) -> tuple[Array, Array, Array]:
@@ -210,6 +216,11 @@ class ShiftedMeans(ShiftedRows):
     @property
     def concave(self) -> bool:
         return all(family.concave for family in self.families)
+
+    @property
+    def unit(self) -> float:
+        families = [family for family in self.families if family.affine]
+        return float(np.mean([math.sqrt(family.dispersion) for family in families])) if families else 1.0
 
     def __call__(self, delta: Array) -> tuple[Array, Array, Array]:
         eta, found, first = self.eta[:, None] + delta, np.empty((3, *delta.shape)), 0

@@ -191,7 +191,7 @@ class Recalibration:
         return {name: getattr(self, name) for name in names} | {"law": self.law.record()}
 
     @classmethod
-    def from_dict(cls, record: Any) -> Recalibration:
+    def from_dict(cls, record: dict[str, Any]) -> Recalibration:
         """Return the checked recalibration from a record."""
         check(isinstance(record, dict), "the recalibration is invalid")
         check(set(record) == set(cls.__dataclass_fields__), "the recalibration has unknown or missing fields")

@@ -84,7 +84,7 @@ class PlaceVariance:
         }
 
     @classmethod
-    def from_record(cls, record: Any) -> PlaceVariance:
+    def from_record(cls, record: dict[str, Any]) -> PlaceVariance:
         """Return the checked estimates from a record."""
         check(isinstance(record, dict), "the place variance is invalid")
         for name in NUMBERS:

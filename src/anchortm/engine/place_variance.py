@@ -88,9 +88,10 @@ class PlaceVariance:
         """Return the checked estimates from a record."""
         check(isinstance(record, dict), "the place variance is invalid")
         for name in NUMBERS:
-            value = record.get(name)
+            value: Any = record.get(name)
             check(is_number(value) and 0.0 <= value < math.inf, f"the field {name!r} of the place variance is invalid")
-        n, names = record.get("n_places"), record.get("not_used")
+        n: Any = record.get("n_places")
+        names: Any = record.get("not_used")
         check(is_count(n) and n >= FEWEST_PLACES, "the number of places is invalid")
         good = isinstance(names, dict) and all(is_text(name) and is_text(why) for name, why in names.items())
         check(good, "the names of places that were not used are invalid")

@@ -321,9 +321,7 @@ def test_files_and_pickles(tmp_path):
     bare = atm.load(atm.save(model, tmp_path / "bare.json"))
     for gone in (bare, copied(model)):
         assert not hasattr(gone, "place_sd_")
-        with pytest.raises(
-            UnavailableError, match=r"do not carry the rows to find out: fit it with place_variance=True"
-        ):
+        with pytest.raises(UnavailableError, match=r"models carry none\): fit it with place_variance=True"):
             gone.predict_distribution(data[:1], place="new")
     assert "places" not in bare.summary().facts
     found = model.place_variance_
@@ -363,5 +361,5 @@ def test_boosted(tmp_path):
     other = atm.AnchorBoostedTM(atm.OrdinalRegression(), n_rounds=2).fit(X, y)
     with pytest.raises(UnavailableError, match="the fit does not know places"):
         _ = other.place_sd_
-    with pytest.raises(UnavailableError, match="do not carry the rows"):
+    with pytest.raises(UnavailableError, match="models carry none"):
         _ = copied(other).place_variance_

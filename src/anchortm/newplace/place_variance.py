@@ -50,8 +50,8 @@ NO_PLACES = (
     "after '|' a formula names them"
 )
 GONE = (
-    "this model does not know how much places differ, and pickled or saved models do not carry the rows to find out: "
-    "fit it with place_variance=True, or ask for place_sd_ before you save it"
+    "this model does not know how much places differ, and has no rows to find out (pickled, saved and widened models "
+    "carry none): fit it with place_variance=True, or ask for place_sd_ before you save it"
 )
 
 

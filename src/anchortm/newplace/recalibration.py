@@ -197,8 +197,8 @@ def prior_of(model: Any, result: FitResult, asked: Any) -> tuple[float, str]:
     except (AnchorTMError, AttributeError) as error:
         found = default_prior(result)
         warn(
-            f"{error}. So the prior of the shift has standard deviation {math.sqrt(found):.3g}, whose square is a tenth "
-            "of the variance of rows; you can pass the variance of shifts between places as prior",
+            f"{error}. So the prior of the shift has standard deviation {math.sqrt(found):.3g}, whose square is a "
+            "tenth of the variance of rows; you can pass the variance of shifts between places as prior",
             AnchorTMWarning,
         )
         return found, "default"

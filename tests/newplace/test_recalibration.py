@@ -327,6 +327,9 @@ def test_bad_rows(towns):
     ratings = atm.OrdinalRegression.from_formula("rating ~ temp | judge", wine)
     with pytest.raises(ValueError, match="9"):
         ratings.recalibrate(wine[:2].assign(rating=[9, 1]), prior=0.5)
+    for nothing, words in ((None, "there are no rows"), (5, "X must hold the rows"), ("cmedv ~ rm", "the table alone")):
+        with pytest.raises((ValueError, TypeError), match=words):
+            model.recalibrate(nothing, prior=0.5)
     with pytest.raises(Exception, match="not fitted"):
         atm.NormalLinear().recalibrate(new[["rm"]], new.cmedv)
 
@@ -362,7 +365,7 @@ def test_a_row_of_density_zero_is_named():
     level = model.baseline_.copy()
     level[-1] = level[-2]  # no density beyond the support
     flat = model.with_result(None, replace(model.result_, baseline=level))
-    with pytest.raises(ValueError, match="row 1 has the likelihood 0 under the model, whatever the shift"):
+    with pytest.raises(ValueError, match="row 1 has the likelihood 0 under the model: its baseline is flat"):
         flat.recalibrate(None, np.array([0.5, 3.0]), what="shift", prior=0.5)
 
 

@@ -19,7 +19,7 @@ from anchortm.engine.recalibration.record import WAYS, Recalibration
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.ends import Ends
 from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedMeans, ShiftedRows
-from anchortm.exceptions import AnchorTMWarning, ConvergenceWarning, InputError
+from anchortm.exceptions import AnchorTMError, AnchorTMWarning, ConvergenceWarning, InputError, InputTypeError
 from anchortm.families import Family
 from anchortm.inputs.clusters import INTERCEPT
 from anchortm.inputs.formula import Formula
@@ -113,11 +113,12 @@ def moved_to_place(
     """
     result = model.result_
     check_way(result, asked.what, offset)
-    cluster = new_cluster(model, result, X)
+    n = n_given(X, y)
+    cluster = new_cluster(model, result, X, n)
+    place = read_place(model, X, y, n, offset, sample_weight)
     prior, source = 0.0, "strength"
     if asked.what != "baseline":
         prior, source = prior_of(model if trees is None else trees, result, asked.prior)
-    place = read_place(model, X, y, offset, sample_weight)
     plan, choice = asked.plan(prior, source, cluster), Choice(asked.what)
     if asked.what == "auto":
         only = Choice("shift", "trees would have to be grown again without each place to try others")
@@ -126,9 +127,8 @@ def moved_to_place(
     moved = place.moved(model, result, plan)
     told = moved.recalibration
     assert told is not None  # noqa: S101
-    moved = replace(
-        moved, recalibration=replace(told, weight=place.total, chosen=choice.reason, emulated=choice.emulated)
-    )
+    told = replace(told, weight=place.total, chosen=choice.reason, emulated=choice.emulated)
+    moved = replace(moved, recalibration=told, computed=dict(moved.computed))
     if not told.converged:
         text = f"the recalibration did not converge: score {told.score:.1e}; look at recalibration_.log"
         warn(text, ConvergenceWarning)
@@ -147,7 +147,7 @@ def check_way(result: FitResult, what: str, offset: Any) -> None:
         raise InputError(f"this model cannot be recalibrated by what={what!r}: {reason}")
 
 
-def new_cluster(model: Any, result: FitResult, X: Any) -> str:
+def new_cluster(model: Any, result: FitResult, X: Any, n: int) -> str:
     """Return the name of the clusters if the model has random effects; the new place is one of them then."""
     if result.random is None:
         return ""
@@ -159,7 +159,7 @@ def new_cluster(model: Any, result: FitResult, X: Any) -> str:
         )
     cluster = str(result.random.effects.cluster)
     try:
-        found = len(model.new_rows_.clusters(X).labels) if n_given(X, None) else 1
+        found = len(model.new_rows_.clusters(X).labels) if n else 1
     except InputError:  # X has no column of clusters: the rows are those of one
         found = 1
     if found > 1:
@@ -194,11 +194,11 @@ def prior_of(model: Any, result: FitResult, asked: Any) -> tuple[float, str]:
         return float(result.random.covariance[0, 0]), "clusters"
     try:
         return float(model.place_sd_) ** 2, "places"
-    except (InputError, AttributeError) as error:
+    except (AnchorTMError, AttributeError) as error:
         found = default_prior(result)
         warn(
-            f"{error}; without it the prior of the shift has standard deviation {math.sqrt(found):.3g}, whose square "
-            "is a tenth of the variance of rows, unless you pass the variance of shifts between places as prior",
+            f"{error}. So the prior of the shift has standard deviation {math.sqrt(found):.3g}, whose square is a "
+            "tenth of the variance of rows; you can pass the variance of shifts between places as prior",
             AnchorTMWarning,
         )
         return found, "default"
@@ -207,16 +207,22 @@ def prior_of(model: Any, result: FitResult, asked: Any) -> tuple[float, str]:
 def n_given(X: Any, y: Any) -> int:
     """Return the number of rows that were given."""
     table = native(y if X is None else X)
-    return 0 if table is None else int(table.shape[0]) if hasattr(table, "shape") else len(table)
+    if table is None:
+        raise InputError("there are no rows: pass those of the new place; a table may have none, such as data[:0]")
+    if isinstance(table, str) or not (hasattr(table, "shape") or hasattr(table, "__len__")):
+        raise InputTypeError(
+            f"X must hold the rows of the new place, not {table!r}; a model that was fitted by a formula takes the "
+            "table alone"
+        )
+    return int(table.shape[0]) if hasattr(table, "shape") else len(table)
 
 
-def read_place(model: Any, X: Any, y: Any, offset: Any, sample_weight: Any) -> Place:
+def read_place(model: Any, X: Any, y: Any, n: int, offset: Any, sample_weight: Any) -> Place:
     """Return the rows of the new place, checked, without those of weight zero."""
     result = model.result_
     new = replace(model.new_rows_, result=replace(result, random=None))  # the effect of their cluster is the shift
     sample_weight = Formula.new_column(X, sample_weight)
     aligned(X=X, y=y, sample_weight=sample_weight)
-    n = n_given(X, y)
     if n == 0:
         nothing = np.zeros(0)
         none = PlaceRows(Response(nothing, nothing), result.baseline, nothing)
@@ -237,11 +243,11 @@ def read_place(model: Any, X: Any, y: Any, offset: Any, sample_weight: Any) -> P
 
 
 def check_possible(rows: ShiftedRows, kept: NDArray[np.intp]) -> None:
-    """Raise an error if rows have no likelihood, whatever the shift."""
+    """Raise an error if rows have no likelihood before the shift."""
     with np.errstate(all="ignore"):
         impossible = kept[~np.isfinite(rows(np.zeros((rows.n_rows, 1)))[0][kept, 0])]
     if impossible.size:
         raise InputError(
-            f"the outcome of row {impossible[0]} has the likelihood 0 under the model, whatever the shift: the "
-            "baseline is flat there, or the outcome is not possible; leave such rows out"
+            f"the outcome of row {impossible[0]} has the likelihood 0 under the model: its baseline is flat there, or "
+            "the outcome is too far out; leave such rows out"
         )

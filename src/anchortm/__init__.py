@@ -1,4 +1,4 @@
-"""Distributional anchor regression: predict whole distributions that hold up at a new place."""
+"""Distributional anchor regression: predict whole distributions at places that the data do not come from."""
 
 from __future__ import annotations
 

@@ -260,12 +260,15 @@ def slow_h(rows: Stated, w: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.n
         value = gain * (rows.basis.rows(y) * rows._row_baselines(v)).sum(axis=1) + rows.sign * eta
         if not tau.size:
             return value
-        # of new clusters: h of the average over their effects, here for intercepts and the cloglog link
-        assert rows.link == "cloglog"
+        # of new clusters: h of the average over their effects, here for intercepts and two links
+        assert rows.link in ("cloglog", "logit")
         assert rows.slope is None
         x = np.linspace(-9.0, 9.0, 401)
         weights = np.exp(-0.5 * x**2) / np.exp(-0.5 * x**2).sum()
         spread = value[:, None] + np.sqrt((tau**2).sum()) * x
+        if rows.link == "logit":
+            below = (1.0 / (1.0 + np.exp(-spread))) @ weights
+            return np.log(below) - np.log(1.0 - below)
         return np.log(-np.log(np.exp(-np.exp(spread)) @ weights))
 
     return h(w), np.column_stack([h(w + 1j * TINY * e).imag for e in np.eye(w.size)]) / TINY

@@ -164,6 +164,9 @@ def test_pipelines_pass_it_on():
         pipeline.predict_quantiles(new, [0.1], place="new"), plain.predict_quantiles(new, [0.1], place="new"), rtol=1e-6
     )
     assert pipeline.model_.place_sd_ == pytest.approx(plain.place_sd_, abs=1e-5)
+    three = np.array(["a", "b", "c"])[np.arange(len(BOSTON)) % 3]  # two of them are left in each fold
+    found = atm.leave_one_environment_out(pipeline, BOSTON[["rm", "lstat"]], BOSTON.cmedv, three, xis=[0.0])
+    assert len(found.frame()) == 3
 
 
 def test_batches_refuse(tmp_path):

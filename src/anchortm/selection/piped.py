@@ -63,7 +63,7 @@ def _one(
     train["environments"] = labels[groups[~out]]
     y, found, distributions, last = _outcome(rows), [], {}, None
     for xi in xis:
-        pipeline = with_parameters(rows.model, xi=xi)
+        pipeline = with_parameters(rows.model, xi=xi, place_variance=False)  # the fold need not have enough places
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AnchorTMWarning)  # whether a fit converged is in its row

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anchortm._util.html import report
 from anchortm.selection.further import Further
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Verdict"]
 

@@ -58,10 +58,6 @@ class Held(NamedTuple):
     ends: Ends | None = None
     link: Any = None
 
-    def at(self, xi: float) -> Any:
-        """Return the predicted distributions at an xi."""
-        return self.distributions[xi]
-
     def nll_at_width(self, factor: float) -> float:
         """Return the mean loss at xi = 0 if predictions were ``factor`` times as wide; NaN if h is not known."""
         if self.ends is None or not 0.0 < factor < math.inf:

@@ -143,7 +143,9 @@ class LeaveOneEnvironmentOut:
         >>> float(atm.scores.crps(found.distribution, found.y).mean().round(3))
         0.619
         """
-        return {name: Predicted(held.at(xi), held.rows.y, held.rows.positions) for name, held in self._held(xi)}
+        return {
+            name: Predicted(held.distributions[xi], held.rows.y, held.rows.positions) for name, held in self._held(xi)
+        }
 
     def _held(self, xi: float) -> list[tuple[Any, Held]]:
         """Return the environments with predictions at this xi."""

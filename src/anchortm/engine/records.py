@@ -23,6 +23,7 @@ from anchortm._util.plain_values import (
 )
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.engine.cluster_effects import RandomEffects
+from anchortm.engine.decisive import Decisive
 from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.objective.scale_effects import scale_columns
 from anchortm.engine.place_variance import PlaceVariance
@@ -139,7 +140,8 @@ def record_of(result: FitResult) -> dict[str, Any]:
 
 def _later(result: FitResult) -> dict[str, Any]:
     """Return what only some results have, and early files do not have."""
-    return {} if result.recalibration is None else {"recalibration": result.recalibration.to_dict()}
+    found = {} if result.recalibration is None else {"recalibration": result.recalibration.to_dict()}
+    return found if result.decisive is None else found | {"decisive": result.decisive.record()}
 
 
 def _covariance_record(result: FitResult) -> Any:
@@ -208,6 +210,8 @@ def result_of(
     found["marks"] = _marks(names, found, formula_marks)
     if record.get("recalibration") is not None:
         found["recalibration"] = Recalibration.from_dict(record["recalibration"])
+    if record.get("decisive") is not None:
+        found["decisive"] = Decisive.from_record(record["decisive"])
     made = cls.from_own_record(record, spec, found)
     made = _with_covariance(made, record["covariance"])
     if record.get("places") is not None:  # early files do not have it
@@ -348,7 +352,7 @@ def _with_covariance(result: FitResult, record: dict[str, Any] | None) -> FitRes
     for key, shape in shapes.items():
         if key == "baseline" and key not in record:  # early files do not have it
             continue
-        if record[key] is None and (key == "sandwich" or result.l1 or result.ridged):
+        if record[key] is None and (key == "sandwich" or result.l1 or result.ridged or result.kinked):
             continue
         part = np.array(record[key], dtype=np.float64)
         check(part.shape == shape, f"the field {key!r} has the shape {part.shape}, not {shape}")

@@ -5,6 +5,7 @@ Fitted attributes of estimators read it, files store it, and refits and boosting
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from anchortm.bases import Basis, OrdinalBasis, baseline_values
 from anchortm.engine.cluster_effects import RandomEffects
+from anchortm.engine.decisive import Decisive
 from anchortm.engine.likelihood_facts import LikelihoodFacts
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.scale_effects import scale_name
@@ -112,6 +114,7 @@ class FitResult(LikelihoodFacts):
     fixed: NDArray[np.bool_] | None = None
     jacobian: Array | None = None  # d(theta, beta)/dv
     widened: float = 1.0  # how much wider predictions were made after the fit
+    decisive: Decisive | None = None  # which environments decide, if the loss is a tail risk
     recalibration: Recalibration | None = None  # what rows of a new place changed after the fit
     warnings: list[str] = field(default_factory=list)
     computed: dict[str, Any] = field(default_factory=dict)  # slow results: sandwich, shifts between places
@@ -229,8 +232,15 @@ class FitResult(LikelihoodFacts):
         return self.l2 != 0.0 or self.smooth != 0.0
 
     @property
+    def kinked(self) -> bool:
+        """Return whether the loss is a tail risk over environments."""
+        return self.decisive is not None and (self.decisive.risk != "tail" or 0.0 < self.xi < math.inf)
+
+    @property
     def unpenalised(self) -> bool:
         """Return whether the fit is a maximum-likelihood fit."""
+        if self.kinked:
+            return False
         return self.xi == 0.0 and (self.scale is None or self.scale.xi == 0.0) and not self.l1 and not self.ridged
 
     @property

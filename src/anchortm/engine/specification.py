@@ -16,6 +16,7 @@ from anchortm.engine.baseline_rules import BaselineRule
 from anchortm.engine.data import Data
 from anchortm.engine.objective.penalised import Known, Penalty, check_strengths
 from anchortm.engine.objective.scale_effects import check_scale, scale_columns, scale_name
+from anchortm.engine.objective.worst_places import WorstCase
 from anchortm.engine.rows.quadrature import MOST_NODES
 from anchortm.engine.solve.identification import Checked, check_covariates
 from anchortm.engine.solve.newton import Options
@@ -94,6 +95,8 @@ class Specification:
     random_state: Any = None
     start: Any = None
     missing: str = "error"
+    tail: float = 1.0
+    worst: WorstCase | None = None  # minimise the loss of the worst places instead
     more: tuple[Any, ...] = ()  # parts beside those of the package
 
     likelihood = "transformation"  # its key in the table of parts
@@ -132,6 +135,10 @@ class Specification:
         generator(self.random_state)
         check_missing(self.missing)
         check_strengths(l1=self.l1, l2=self.l2, smooth=self.smooth)
+        if not 0.0 < one_number(self.tail, "tail") <= 1.0:
+            raise InputError(f"tail must lie in (0, 1], not {self.tail!r}: it is the share of the worst environments")
+        if self.n_restarts and (self.tail < 1.0 or self.worst is not None):
+            raise InputError("n_restarts searches for minima of the anchor loss of all environments: leave it out")
         if self.n_nodes is not None and whole_number(self.n_nodes, "n_nodes", 3) > MOST_NODES:
             raise InputError(f"n_nodes must be at most {MOST_NODES}, not {self.n_nodes}")
         return self
@@ -162,6 +169,8 @@ class Specification:
             "l2": self.l2 != 0.0,
             "infinite": self.xi == math.inf,
             "negative": self.xi < 0.0,
+            "tail": self.tail != 1.0,
+            "worst": self.worst is not None,
         }
         return [name for name, wanted in given.items() if wanted]
 
@@ -234,7 +243,8 @@ class Specification:
 
     def fills_in(self, marks: Marks) -> bool:
         """Return whether the parts that are asked for need all entries of a sparse design."""
-        return self.scale is not None or bool(self.cluster) or self.penalised(marks)
+        kinked = self.tail != 1.0 or self.worst is not None
+        return self.scale is not None or bool(self.cluster) or self.penalised(marks) or kinked
 
     def penalised(self, marks: Marks) -> bool:
         """Return whether coefficients are penalised by an elastic net or by smoothing."""

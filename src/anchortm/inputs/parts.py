@@ -25,7 +25,7 @@ __all__ = [
     "why_not",
 ]
 
-PARTS = ("strata", "varying", "scale", "random", "l1", "l2", "smooth", "offset", "weights", "wide", "boosting")
+PARTS = ("strata", "varying", "scale", "random", "l1", "l2", "smooth", "offset", "weights", "wide", "tail", "boosting")
 ENGINES = ("transformation", "mean", "partial")
 PLACES = ("memory", "batches")
 ENDS = ("infinite",)
@@ -43,6 +43,8 @@ NAMES = {
     "offset": "an offset",
     "weights": "weights",
     "wide": "a sparse X or factors of more than 100 levels",
+    "tail": "a tail share",
+    "worst": "WorstEnvironment",
     "boosting": "boosting",
     "transformation": "a transformation model",
     "partial": "CoxPH",
@@ -62,7 +64,7 @@ NAMES = {
     "places": "shifts between places",
 }
 # kinds of models, tables and learners, and questions; a wrong combination of two of them is a type error
-KINDS = {"partial", "mean", "batches", "boosting", *QUESTIONS}
+KINDS = {"partial", "mean", "batches", "boosting", "worst", *QUESTIONS}
 
 _ONE_SCALE = "random effects are implemented for one scale; leave one of them out"
 _NO_BASELINE = "a partial likelihood does not estimate a baseline; use ProportionalHazards"
@@ -80,6 +82,8 @@ _PENALISED = (
     "a penalty moves coefficients away from where their scores are 0, so that the statistic does not have its "
     "distribution; set the penalty to 0, or choose xi by a search"
 )
+
+_KINKED = "the loss has kinks, and its minimum no normal distribution, even with many rows; use kind='bootstrap'"
 
 # pairs that cannot be combined, with the reason and what to do
 REASONS: dict[frozenset[str], str] = {
@@ -102,6 +106,19 @@ REASONS: dict[frozenset[str], str] = {
             "intercept, (1 | place), or leave the random effects out",
         ),
         ("negative", ("random", "l1", "l2", "smooth"), _NOT_NEGATIVE),
+        ("tail", ("scale",), "residuals of the scale are penalised in all environments; leave one of them out"),
+        ("tail", ("l1",), "kinks of coefficients and of environments are not implemented together; use l2"),
+        ("tail", ("negative",), "xi below 0 removes the penalty of all environments; set xi to 0 or more"),
+        ("tail", ("boosting",), "trees are grown on the penalty of all environments; leave tail out"),
+        ("tail", ("sandwich",), _KINKED),
+        ("worst", ("sandwich",), _KINKED),
+        ("worst", ("tail",), "there is no penalty whose tail could count; leave one of them out"),
+        ("worst", ("scale", "random"), "the loss of a place is implemented for rows with one scale and no clusters"),
+        ("worst", ("l1",), "kinks of coefficients and of places are not implemented together; use l2"),
+        ("worst", ("partial",), "a partial likelihood is not a sum over places; use ProportionalHazards"),
+        ("worst", ("boosting",), "trees are grown on the loss of all places; boost the model itself"),
+        ("worst", ("path", "searches", "infinite", "negative"), "it has no xi; compare it with an anchored model"),
+        ("worst", ("score_test",), "scores are 0 at the maximum-likelihood fit; test the model itself"),
         ("partial", ("varying", "scale"), _NO_BASELINE),
         ("partial", ("random",), "frailties are not implemented for a partial likelihood; use ProportionalHazards"),
         ("partial", ("batches",), "risk sets need all rows at once; read the table first, or use ProportionalHazards"),

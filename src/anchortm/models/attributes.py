@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from anchortm.bases import Basis
 from anchortm.engine.cluster_effects import RandomEffects
+from anchortm.engine.decisive import Decisive
 from anchortm.engine.problem import Problem
 from anchortm.engine.recalibration.record import Recalibration
 from anchortm.engine.result import FitResult
@@ -144,6 +145,8 @@ class FittedAttributes:
     loglik_ = Found[float]()
     loss_ = Found[float]()
     penalty_ = Found[float]()
+    environment_multipliers_ = Found["pd.Series"]("decisive", "multipliers")
+    decisive_ = Found[Decisive]()
     converged_ = Found[bool]()
     n_iter_ = Found[int]()
     kkt_ = Found[float]()

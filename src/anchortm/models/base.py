@@ -37,7 +37,7 @@ M = TypeVar("M", bound=type)
 SHARED = (  # arguments that the specification takes unchanged
     *("xi", "anchor_intercept", "anchor_names", "strata", "varying", "random", "n_nodes", "tol", "max_iter", "n_jobs"),
     *("verbose", "n_restarts", "random_state", "start", "scale", "xi_scale", "l1", "l2", "penalty_factor", "smooth"),
-    "missing",
+    *("missing", "tail"),
 )
 
 
@@ -80,6 +80,7 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
     penalty_factor: Any = None
     smooth: float = 0.01
     missing: How = "error"
+    tail: float = 1.0
     place_variance: bool = False
 
     # subclasses define these

@@ -60,6 +60,9 @@ SHARED = """
     missing : {{"error", "drop"}}
         What a fit does with rows that have missing values in any column it uses: raise an error that lists the
         columns, or leave the rows out. ``rows_used_`` and ``missing_`` say which.
+    tail : float
+        Share of the environments whose squared mean residuals xi penalises, from the largest on. With 1 the penalty is
+        the mean over all rows, with a small share it is the largest of them. It needs anchors that are one factor.
     place_variance : bool
         Whether the fit also measures how much places differ, ``place_sd_``. Otherwise it is measured at the first
         use, which a saved model cannot do.
@@ -110,7 +113,13 @@ ATTRIBUTES = """
         Effective degrees of freedom of each smooth term, from 1 (a straight line) to its number of columns. Empty
         without smooth terms.
     penalty_ : float
-        Mean squared projection of the score residuals on the anchors, not multiplied by xi.
+        Mean squared projection of the score residuals on the anchors, not multiplied by xi. With ``tail``, the mean of
+        the squared mean residuals of the worst share.
+    environment_multipliers_ : Series
+        With ``tail``: the weight of each environment in the penalty; they sum to 1, and most are 0. The fit is that
+        with a penalty in which environments have these weights.
+    decisive_ : Decisive
+        With ``tail``: the same with sizes and squared mean residuals of the environments.
     converged_, n_iter_ : bool, int
         Whether the fit reached its tolerance, and the number of iterations.
     kkt_ : float

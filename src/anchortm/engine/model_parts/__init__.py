@@ -6,8 +6,9 @@ from anchortm.engine.model_parts.contract import MakeLoss, Part
 from anchortm.engine.model_parts.penalties import CollinearPart, PenaltyPart
 from anchortm.engine.model_parts.random_effects import RandomPart
 from anchortm.engine.model_parts.scale_effects import ScalePart
+from anchortm.engine.model_parts.tail_risk import TailPart, WorstPart
 
 __all__ = ["PARTS", "MakeLoss", "Part"]
 
 #: The parts of this package, in the order in which they wrap the loss.
-PARTS: tuple[Part, ...] = (ScalePart(), RandomPart(), CollinearPart(), PenaltyPart())
+PARTS: tuple[Part, ...] = (ScalePart(), RandomPart(), CollinearPart(), PenaltyPart(), TailPart(), WorstPart())

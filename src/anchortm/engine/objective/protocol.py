@@ -171,6 +171,15 @@ class Loss(ABC):
         """Return a loss from whose minimum at xi = 0 this one starts, if it needs one."""
         return None
 
+    @property
+    def relaxed(self) -> Objective | None:
+        """Return the smooth loss from whose minimum ``finished`` starts, if this one has kinks between places."""
+        return None
+
+    def finished(self, solution: Any, options: Any) -> Any:
+        """Return the minimum of this loss, from that of ``relaxed``."""
+        return solution
+
     def scaled(self, factor: float) -> Objective:
         """Return the loss with the penalty on its coefficients times a factor; itself without such a penalty."""
         return self  # type: ignore[return-value]

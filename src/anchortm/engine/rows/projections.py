@@ -76,6 +76,7 @@ class Projection(ABC):
     rank: int
     n_sums: int
     dropped: tuple[str, ...] = ()
+    shares: Array | None = None  # of each level in the penalty, if the anchors are one factor
 
     @abstractmethod
     def part(self, rows: NDArray[np.intp] | slice) -> Part:
@@ -130,6 +131,7 @@ class Centred(Projection):
     ) -> None:
         self.inner = anchors
         self.rank, self.n_sums, self.dropped = anchors.rank, anchors.n_sums, anchors.dropped
+        self.shares = anchors.shares
         if sums is None:
             sums = anchors.weight_sums(weights, n_rows)
         constant = anchors.root(sums)
@@ -213,6 +215,7 @@ class GroupProjection(Projection):
     def __init__(self, codes: Codes, total: Array) -> None:
         self._codes = codes
         self.rank = self.n_sums = total.size
+        self.shares = total / total.sum()
         self._root = np.where(total > 0.0, 1.0 / np.sqrt(np.where(total > 0.0, total, 1.0)), 0.0)
 
     def part(self, rows: NDArray[np.intp] | slice) -> Part:

@@ -225,6 +225,8 @@ def solve_path(
 
     ``near`` says that v is the solution of a similar loss of the same rows, and needs no better start.
     """
+    if objective.relaxed is not None:
+        return [objective.finished(s, options) for s in solve_path(objective.relaxed, v, xis, options, near)]
     if objective.closed_form is not None:
         return [linear_solution(objective, xi, options) for xi in xis]
     if objective.ray(xis[0])[0] is not objective:
@@ -333,6 +335,8 @@ def solve(objective: Objective, v: Array, xi: float, options: Options) -> Soluti
 
     Large data follow the branch on a sample of their rows and finish from there.
     """
+    if objective.relaxed is not None:
+        return objective.finished(solve(objective.relaxed, v, xi, options), options)  # type: ignore[no-any-return]
     if objective.ray(xi)[0] is not objective:
         return _on_ray(objective, v, xi, options)
     enough = objective.anchors is None or 5 * objective.anchors.rank <= objective.sample_rows
@@ -356,6 +360,8 @@ def solve_near(
 
     If that fails, it is found along the path from the start values that ``cold`` computes.
     """
+    if objective.relaxed is not None:
+        return objective.finished(solve_near(objective.relaxed, theta, beta, cold, xi, options), options)  # type: ignore[no-any-return]
     if math.isfinite(xi) and theta.size == objective.coordinates.matrix.shape[0]:
         along, tau = objective.ray(xi)
         v = objective.coordinates.join(theta, beta)

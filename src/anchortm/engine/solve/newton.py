@@ -76,6 +76,7 @@ class Solution:
     hessian: Array | Arrow  # of the loss, in v
     folds: tuple[float, ...] = ()  # where the branch from xi = 0 ended and dropped into another minimum
     history: list[dict[str, Any]] = field(default_factory=list)
+    decisive: Any = None  # which places decide, if the loss is a tail risk over places
 
     @property
     def penalty_sum(self) -> float:

@@ -1,0 +1,301 @@
+"""Minimise a smooth loss plus the tail risk of several values, one for each place, with a certificate.
+
+    L(v) = f(v) + rho CVaR(g(v)),     CVaR(g) = max { lam'g : 0 <= lam_e <= cap_e, sum lam = 1 }
+
+CVaR is the mean of the largest values, which take a share of 1 in all; with caps of 1 it is the largest value. A step
+minimises a quadratic model of f + rho lam'g whose values g are linear in the step, under the bounds: a quadratic
+programme, whose multipliers are the next lam. Near the minimum such steps are Newton's method on the optimality
+conditions. A minimum is certified by them: the gradient of f + rho lam'g is 0 where no bound holds, and lam'g = CVaR(g).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import daqp
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.objective.protocol import Sums
+from anchortm.engine.rows.coordinates import Coordinates
+from anchortm.engine.solve.newton import EPSILON, Options, Solution, shortened
+from anchortm.engine.solve.quadratic_program import BIG, convex_model, inner_of
+
+__all__ = ["Expansion", "TailRisk", "minimise_risk", "worst_share"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+ARMIJO = 1e-4
+PROXIMAL = 1e-4  # curvature that the QP solver gives to variables without any, and takes away again
+SHORTEST = 1e-10  # fraction of a step below which a line search gives up
+NEAR = 1e-4  # expected gains below this, relative to the loss, are also judged by the optimality conditions
+FEW = 60  # values that the quadratic programme starts with
+
+
+def worst_share(values: Array, caps: Array) -> tuple[float, Array]:
+    """Return the mean of the largest values, each with a weight up to its cap, and these weights."""
+    order = np.argsort(-values, kind="stable")
+    before = np.cumsum(caps[order]) - caps[order]
+    weights = np.zeros(values.size)
+    weights[order] = np.clip(1.0 - before, 0.0, caps[order])
+    used = weights > 0.0
+    return float(weights[used] @ values[used]), weights
+
+
+class Expansion(NamedTuple):
+    """The loss at v to second order: f, g, their gradients, and the Hessian of f + rho lam'g."""
+
+    smooth: float
+    values: Array
+    slope: Array
+    slopes: Array  # one row for each place
+    hessian: Array
+
+
+class TailRisk(ABC):
+    """A smooth loss f plus rho times the tail risk of values g.
+
+    Attributes
+    ----------
+    coordinates : Coordinates
+        The bounds on v.
+    rho : float
+        What the risk is multiplied by.
+    caps : array
+        Largest weight of each value.
+    """
+
+    coordinates: Coordinates
+    rho: float
+    caps: Array
+
+    @abstractmethod
+    def values(self, v: Array) -> tuple[float, Array]:
+        """Return f and g at v; not finite where the loss is not defined."""
+
+    @abstractmethod
+    def expand(self, v: Array, weights: Array) -> Expansion:
+        """Return the loss at v to second order, with the curvature of g along these weights."""
+
+    def loss(self, smooth: float, values: Array) -> float:
+        """Return the loss from f and g."""
+        return smooth + self.rho * worst_share(values, self.caps)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Where a search ended: parameters, weights of the places, and the certificate."""
+
+    v: Array
+    at: Expansion
+    weights: Array
+    loss: float
+    kkt: float
+    binding: Mask
+    converged: bool
+    reason: str
+    history: list[dict[str, Any]]
+
+    @property
+    def ties(self) -> Mask:
+        """Return which values are equal to the smallest one of the tail, so that their weights are free."""
+        return self.weights > 0.0
+
+    def solution(self, xi: float, sums: Sums, scale: Array) -> Solution:
+        """Return the solution of a fit; its curvature is that within the surface on which tied values stay equal."""
+        hessian = self.at.hessian
+        return Solution(
+            self.v,
+            xi,
+            sums,
+            self.loss,
+            self.kkt,
+            _lowest(hessian, self.binding | (scale == 0.0), self.at.slopes, self.weights, self.loss),
+            self.binding & (scale > 0.0),
+            self.converged,
+            self.reason,
+            len(self.history) - 1,
+            np.zeros_like(self.v),
+            hessian,
+            history=self.history,
+        )
+
+
+def _lowest(hessian: Array, held: Mask, slopes: Array, weights: Array, loss: float) -> float:
+    """Return the smallest curvature in the free directions along which tied values stay equal, to first order."""
+    free = ~held
+    inner, rows = inner_of(hessian, free), slopes[weights > 0.0][:, free]
+    if not free.any():
+        return math.inf
+    away = rows[1:] - rows[:1]
+    if away.shape[0]:
+        _, sizes, turned = np.linalg.svd(away)
+        rank = int((sizes > 1e-10 * max(float(sizes.max(initial=0.0)), 1e-300)).sum())
+        inner = turned[rank:] @ inner @ turned[rank:].T
+    return float(np.linalg.eigvalsh(inner)[0]) if inner.size else math.inf
+
+
+class _Point(NamedTuple):
+    """A point of the search with the weights found for it."""
+
+    v: Array
+    weights: Array
+    at: Expansion
+    loss: float
+
+
+def minimise_risk(risk: TailRisk, v: Array, options: Options, xi: float = 0.0) -> Found:
+    """Return the minimum of the loss that is found from v."""
+    lower, upper = risk.coordinates.lower, risk.coordinates.upper
+    v = np.clip(v, lower, upper)
+    smooth, values = risk.values(v)
+    if not (math.isfinite(smooth) and np.isfinite(values).all()):
+        raise ArithmeticError("the log-likelihood is not finite at the start values")
+    weights = worst_share(values, risk.caps)[1]
+    here = _Point(v, weights, risk.expand(v, weights), risk.loss(smooth, values))
+    history: list[dict[str, Any]] = []
+    reason, converged, best, kkt = "iteration limit", False, math.inf, math.inf
+    for iteration in range(options.max_iter + 1):
+        step, weights = _step(risk, here)
+        kkt, binding = _residual(risk, here, weights)
+        history.append({"iteration": iteration, "xi": xi, "loss": here.loss, "kkt": kkt, "active": int(binding.sum())})
+        if options.verbose:
+            print(f"places {int((weights > 0).sum())}  iteration {iteration}  loss {here.loss:.10g}  KKT {kkt:.1e}")
+        # beyond the tolerance a step costs one pass and squares the error: go on until rounding ends it
+        if kkt <= options.tol and (kkt <= 4.0 * EPSILON or kkt >= 0.1 * best):
+            reason, converged = "converged", True
+            break
+        best = min(best, kkt)
+        if iteration == options.max_iter:
+            break
+        there = _advance(risk, here, step, weights, kkt)
+        if there is None:
+            converged = kkt <= options.tol
+            reason = "converged" if converged else "no descent along the step"
+            break
+        here = there
+    here = here._replace(weights=weights)
+    return Found(here.v, here.at, weights, here.loss, kkt, binding, converged, reason, history)
+
+
+def _residual(risk: TailRisk, here: _Point, weights: Array) -> tuple[float, Mask]:
+    """Return how far the optimality conditions are from holding with these weights, and which bounds hold."""
+    lower, upper = risk.coordinates.lower, risk.coordinates.upper
+    pulls = risk.rho * (weights[:, None] * here.at.slopes)
+    gradient = here.at.slope + pulls.sum(axis=0)
+    binding: Mask = ((here.v <= lower) & (gradient > 0.0)) | ((here.v >= upper) & (gradient < 0.0)) | (lower == upper)
+    size = 1.0 + np.abs(here.at.slope) + np.abs(pulls).sum(axis=0)
+    stationary = float((np.abs(gradient) / size)[~binding].max(initial=0.0))
+    slack = here.loss - here.at.smooth - risk.rho * float(weights @ here.at.values)
+    return max(stationary, abs(slack) / (1.0 + abs(here.loss))), binding
+
+
+def _step(risk: TailRisk, here: _Point) -> tuple[Array, Array]:
+    """Return the step that the quadratic programme asks for, and the weights of the places there."""
+    lower, upper = risk.coordinates.lower - here.v, risk.coordinates.upper - here.v
+    fixed = lower == upper
+    model = convex_model(here.at.hessian, fixed)[0]
+    tail = np.flatnonzero(here.weights)
+    order = np.argsort(-here.at.values, kind="stable")
+    chosen = np.zeros(order.size, dtype=bool)
+    chosen[order[: max(FEW, 2 * tail.size)]] = True
+    while True:
+        step, weights, level = _programme(risk, here.at, model, lower, upper, np.flatnonzero(chosen))
+        missed = (here.at.values + here.at.slopes @ step > level) & ~chosen
+        if not missed.any():
+            return _sharpened(risk, here.at, model, lower, upper, step, weights)
+        chosen |= missed
+
+
+def _programme(
+    risk: TailRisk, at: Expansion, model: Array, lower: Array, upper: Array, chosen: NDArray[np.intp]
+) -> tuple[Array, Array, float]:
+    """Return step, weights and the smallest value of the tail, with the chosen values alone.
+
+    The variables are the step, the level t of the tail and the excesses z_e >= g_e + slope_e'step - t, z_e >= 0.
+    """
+    d, m = at.slope.size, chosen.size
+    unit = 1.0 / np.sqrt(np.diag(model))
+    middle = float(at.values[chosen].max())
+    H = np.zeros((d + 1 + m, d + 1 + m))
+    H[:d, :d] = model * np.outer(unit, unit)
+    f = np.concatenate([at.slope * unit, [risk.rho], risk.rho * risk.caps[chosen]])
+    A = np.hstack([at.slopes[chosen] * unit, -np.ones((m, 1)), -np.eye(m)])
+    top = np.concatenate([np.clip(upper / unit, -BIG, BIG), np.full(1 + m, BIG), middle - at.values[chosen]])
+    bottom = np.concatenate([np.clip(lower / unit, -BIG, BIG), [-BIG], np.zeros(m), np.full(m, -BIG)])
+    x, _, flag, info = daqp.solve(H, f, A, top, bottom, np.zeros(top.size, dtype=np.int32), eps_prox=PROXIMAL)
+    if flag < 1:
+        raise ArithmeticError(f"the QP solver gave up (flag {flag})")
+    weights = np.zeros(at.values.size)
+    weights[chosen] = np.clip(info["lam"][d + 1 + m :] / risk.rho, 0.0, risk.caps[chosen])
+    held = np.sign(info["lam"][:d])  # exactly on the bounds that hold
+    step = np.where(held < 0.0, lower, np.where(held > 0.0, upper, x[:d] * unit))
+    return np.clip(step, lower, upper), weights, float(x[d]) + middle
+
+
+def _sharpened(
+    risk: TailRisk, at: Expansion, model: Array, lower: Array, upper: Array, step: Array, weights: Array
+) -> tuple[Array, Array]:
+    """Return the step and the weights to rounding, given which bounds hold and which places are in the tail.
+
+    The QP solver stops at its own tolerance. With these sets known, the optimality conditions are linear.
+    """
+    small = 1e-6 * risk.caps
+    full, tied = weights >= risk.caps - small, (weights > small) & (weights < risk.caps - small)
+    at_bound = (step <= lower) | (step >= upper)
+    free = ~at_bound
+    fixed = np.where(at_bound, step, 0.0)
+    a, m = int(free.sum()), int(tied.sum())
+    if m == 0:
+        return step, np.where(full, risk.caps, 0.0) if full.any() else weights
+    rows = at.slopes[tied][:, free]
+    matrix = np.zeros((a + m + 1, a + m + 1))
+    matrix[:a, :a] = inner_of(model, free)
+    matrix[:a, a:-1] = risk.rho * rows.T
+    matrix[a:-1, :a] = risk.rho * rows
+    matrix[a:-1, -1] = matrix[-1, a:-1] = -risk.rho
+    held = at.slope + model @ fixed + risk.rho * (risk.caps[full] @ at.slopes[full])
+    right = np.concatenate(
+        [-held[free], -risk.rho * (at.values + at.slopes @ fixed)[tied], [-risk.rho * (1.0 - risk.caps[full].sum())]]
+    )
+    found = np.linalg.lstsq(matrix, right, rcond=1e-13)[0]
+    sharp, own = fixed.copy(), np.where(full, risk.caps, 0.0)
+    sharp[free], own[tied] = found[:a], found[a:-1]
+    inside = ((sharp >= lower) & (sharp <= upper)).all() and (own >= 0.0).all() and (own <= risk.caps).all()
+    solved = np.abs(matrix @ found - right).max() <= 1e-8 * (1.0 + np.abs(right).max())
+    return (sharp, own) if inside and solved else (step, weights)
+
+
+def _advance(risk: TailRisk, here: _Point, step: Array, weights: Array, kkt: float) -> _Point | None:
+    """Return the point along the step with a lower loss; near the minimum, one that is closer to optimal."""
+    step = shortened(step, here.v)
+    model = here.at.smooth + float(here.at.slope @ step) + 0.5 * float(step @ here.at.hessian @ step)
+    expected = here.loss - model - risk.rho * worst_share(here.at.values + here.at.slopes @ step, risk.caps)[0]
+    near = abs(expected) <= NEAR * (1.0 + abs(here.loss))
+    length = 1.0
+    while length >= SHORTEST:
+        v = _moved(risk, here.v, step, length)
+        if (v == here.v).all():
+            return None
+        smooth, values = risk.values(v)
+        loss = risk.loss(smooth, values) if math.isfinite(smooth) and np.isfinite(values).all() else math.inf
+        lower = here.loss - loss >= ARMIJO * length * max(expected, 0.0) and loss < here.loss
+        if math.isfinite(loss) and (lower or (near and length == 1.0)):
+            there = _Point(v, weights, risk.expand(v, weights), loss)
+            if lower or _residual(risk, there, weights)[0] <= 0.5 * kkt:
+                return there
+        length *= 0.5
+    return None
+
+
+def _moved(risk: TailRisk, v: Array, step: Array, length: float) -> Array:
+    """Return the point at this fraction of a step, exactly on the bounds that it reaches."""
+    lower, upper = risk.coordinates.lower, risk.coordinates.upper
+    moved = np.clip(v + length * step, lower, upper)
+    if length < 1.0:
+        return moved
+    return np.where(step == lower - v, lower, np.where(step == upper - v, upper, moved))

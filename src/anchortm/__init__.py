@@ -34,6 +34,7 @@ _HOME = {
     "SmoothSearchCV": "selection.smooth_search",
     "Surv": "inputs.response",
     "Trials": "inputs.response",
+    "WorstEnvironment": "models.worst_environment",
     "XiSearchCV": "selection.searches",
     "anchor_path": "selection.path",
     "compare_strategies": "newplace.compare",
@@ -89,6 +90,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.models.transformation import OrdinalRegression as OrdinalRegression
     from anchortm.models.transformation import ParametricSurvival as ParametricSurvival
     from anchortm.models.transformation import ProportionalHazards as ProportionalHazards
+    from anchortm.models.worst_environment import WorstEnvironment as WorstEnvironment
     from anchortm.newplace.compare import compare_strategies as compare_strategies
     from anchortm.newplace.conformal import ConformalPredictor as ConformalPredictor
     from anchortm.predict.tables import predict_table as predict_table

@@ -11,6 +11,7 @@ from anchortm.newplace.strategies import (
     RandomIntercept,
     Strategy,
     Widened,
+    WorstEnvironment,
 )
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Regressor",
     "Strategy",
     "Widened",
+    "WorstEnvironment",
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ __all__ = ["Decisive"]
 Array = NDArray[np.float64]
 
 NAMED = 5  # places that a summary names
+FEW_ROWS = 10
+EQUAL_SHARES = 1e-9  # shares that differ by less are equal up to rounding
 RISKS = ("tail", "worst", "cvar")
 REFERENCES = {
     "own-shift": "its own shift of the maximum-likelihood fit",
@@ -49,6 +52,8 @@ class Decisive:
         What the risk is taken of: squared mean residuals, or mean losses minus their reference.
     offsets : array
         The reference of each environment.
+    exact : array
+        The share of exact rows, such as events, in each environment; empty for a tail.
     gap : float
         The duality gap: how far the loss can be from its smallest value. NaN where there is no such bound.
     """
@@ -61,6 +66,7 @@ class Decisive:
     weights: Array
     values: Array
     offsets: Array
+    exact: Array
     gap: float = math.nan
 
     @property
@@ -75,7 +81,7 @@ class Decisive:
         import pandas as pd
 
         columns = {"environment": self.places, "n": self.rows, "multiplier": self.weights, "value": self.values}
-        columns |= {"reference": self.offsets} if self.risk != "tail" else {}
+        columns |= {"reference": self.offsets, "exact": self.exact} if self.risk != "tail" else {}
         return pd.DataFrame(columns).sort_values(["multiplier", "value"], ascending=False, ignore_index=True)
 
     def facts(self) -> dict[str, str]:
@@ -91,6 +97,24 @@ class Decisive:
         facts = {"risk": f"mean loss of {what}{compared}"} | facts
         gap = "no bound, because the likelihood is not known to be concave" if math.isnan(self.gap) else f"{self.gap:.1e}"
         return facts | {"duality gap": gap}
+
+    def remarks(self) -> Iterator[str]:
+        """Yield warnings: about losses that depend on the unit of time, and about places of a few rows that decide."""
+        if self.risk == "tail":
+            return
+        if self.reference is None and np.ptp(self.exact) > EQUAL_SHARES and self.exact.max() > 0.0:
+            yield (
+                f"shares of exact rows differ between environments, from {self.exact.min():.2g} to "
+                f"{self.exact.max():.2g}: their losses without a reference depend on the unit of the outcome, and so "
+                "does the fit; use reference='own-shift' or 'null'"
+            )
+        deciding = self.weights > 0.0
+        few = int((deciding & (self.rows < FEW_ROWS)).sum())
+        if few:
+            yield (
+                f"{few} of the {int(deciding.sum())} environments that decide have fewer than {FEW_ROWS} rows: a few "
+                f"outcomes decide; min_rows={FEW_ROWS} takes such environments together"
+            )
 
     # files
 
@@ -112,6 +136,7 @@ class Decisive:
         for name, test in (("rows", is_strength), ("weights", is_strength), ("values", is_parameter)):
             columns[name] = _column(record, name, test, len(places))
         columns["offsets"] = _column(record, "offsets", is_parameter, len(places))
+        columns["exact"] = _column(record, "exact", is_strength, 0 if risk == "tail" else len(places))
         return cls(risk, record["share"], reference, tuple(places), **columns, gap=record["gap"])
 
 

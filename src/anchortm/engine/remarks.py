@@ -46,6 +46,8 @@ def with_remarks(spec: Specification, data: Any, result: FitResult, quiet: bool 
 def _remarks(spec: Specification, data: Any, result: FitResult) -> Iterator[Remark]:
     if result.random is not None:
         yield from result.random.remarks(data, result.xi, spec.tol)
+    if result.decisive is not None:
+        yield from ((text, AnchorTMWarning) for text in result.decisive.remarks())
     yield from _of_anchors(spec, data, result)
     yield from _of_data(spec, data, result)
     yield from _of_optimum(result)

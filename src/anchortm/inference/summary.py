@@ -383,13 +383,23 @@ def _optimum(result: FitResult) -> dict[str, str]:
     loss += "".join(f" + {xi:g} x {value:.3g} ({name})" for xi, value, name in penalties if 0.0 != xi < math.inf)
     if result.l1 or result.ridged:
         loss += f" + {_net_share(result):.3g} ({_net_name(result)})"
+    if result.decisive is not None and result.decisive.risk != "tail":  # there is no xi
+        found = {"log-likelihood": f"{result.loglik:.4f}", "loss": f"{result.loss:.6f}"}
+        return found | _certificate(result)
     return {
         "xi": f"{result.xi:g}" + ("" if scale is None else f", xi_scale {scale.xi:g}") + anchors,
         "log-likelihood": f"{result.loglik:.4f}",
         "anchor loss": loss,
+    } | _certificate(result)
+
+
+def _certificate(result: FitResult) -> dict[str, str]:
+    """Return the lines that say whether the fit converged, and to which kind of minimum."""
+    return {
         "converged": ("yes" if result.converged else "NO")
         + f", {result.n_iter} iteration{'s' if result.n_iter != 1 else ''}, "
-        f"KKT residual {result.kkt:.1e}, smallest curvature {result.min_eigenvalue:.1e}",
+        f"KKT residual {result.kkt:.1e}, "
+        + ("at a corner" if math.isinf(result.min_eigenvalue) else f"smallest curvature {result.min_eigenvalue:.1e}"),
         "minimum": _minimum(result),
     }
 

@@ -64,7 +64,7 @@ NAMES = {
     "places": "shifts between places",
 }
 # kinds of models, tables and learners, and questions; a wrong combination of two of them is a type error
-KINDS = {"partial", "mean", "batches", "boosting", "worst", *QUESTIONS}
+KINDS = {"partial", "mean", "batches", "boosting", *QUESTIONS}
 
 _ONE_SCALE = "random effects are implemented for one scale; leave one of them out"
 _NO_BASELINE = "a partial likelihood does not estimate a baseline; use ProportionalHazards"

@@ -17,6 +17,7 @@ import numpy as np
 from anchortm._typing import Array
 from anchortm._util.checks import several_xi
 from anchortm.exceptions import InputError
+from anchortm.models.worst_environment import WorstEnvironment as Worst
 from anchortm.newplace.training import Training
 from anchortm.selection.paired_choice import check_objective, choose
 from anchortm.selection.tuning import Tuning, best_factor
@@ -31,6 +32,7 @@ __all__ = [
     "RandomIntercept",
     "Strategy",
     "Widened",
+    "WorstEnvironment",
     "as_strategy",
 ]
 
@@ -275,6 +277,58 @@ class RandomIntercept(Strategy):
         return _Marginal(train.fit_random_intercept())
 
 
+@dataclass(frozen=True)
+class WorstEnvironment(Strategy):
+    """The model whose worst training environment is as good as possible; see ``anchortm.WorstEnvironment``.
+
+    Parameters
+    ----------
+    risk : {"worst", "cvar"}
+        The loss of the worst environment, or the mean loss of the worst ``share`` of them.
+    share : float, optional
+        For "cvar": the share.
+    reference : {"own-shift", "null", None}
+        What the loss of an environment is compared with.
+    min_rows : int, optional
+        Environments with fewer rows are taken together; by default those that the comparison counts as small.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> atm.strategies.WorstEnvironment("cvar", 0.25).name
+    'worst(cvar 0.25)'
+    """
+
+    risk: str = "worst"
+    share: float | None = None
+    reference: str | None = "own-shift"
+    min_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        self._around(None, 1).case()
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Return the name in tables and plots."""
+        own = [f"cvar {self.share:g}"] if self.risk == "cvar" else []
+        own += [] if self.reference == "own-shift" else [f"reference {self.reference}"]
+        return "worst" + (f"({', '.join(own)})" if own else "")
+
+    @property
+    def about(self) -> str:  # type: ignore[override]
+        """Return what the strategy does."""
+        what = "the worst environment" if self.risk == "worst" else f"the worst {100.0 * float(self.share or 0):g} %"
+        return f"the smallest loss of {what}" + ("" if self.reference is None else f", relative to {self.reference}")
+
+    def _around(self, model: Any, min_rows: int) -> Any:
+        given = self.risk, self.share, self.reference
+        return Worst(model, *given, min_rows=min_rows if self.min_rows is None else self.min_rows)  # type: ignore[arg-type]
+
+    def fit(self, train: Training) -> Any:
+        """Return the fit whose worst environment is as good as possible."""
+        return train.fit_worst(self._around(train.given.model, train.min_rows))
+
+
 def _tuning(train: Training) -> Tuning:
     if isinstance(train.tuning, str):
         raise InputError(f"nothing can be tuned: {train.tuning}")
@@ -326,6 +380,7 @@ STRATEGIES: dict[str, Strategy] = {
     "anchored": Anchored(),
     "anchored+spread": Anchored(spread=True),
     "random-intercept": RandomIntercept(),
+    "worst": WorstEnvironment(),
 }
 DEFAULT = ("null", "ml", "equal", "widened", "anchored", "anchored+spread")
 

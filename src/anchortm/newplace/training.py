@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from anchortm._typing import Array
 from anchortm.engine.problem import Problem
 from anchortm.exceptions import InputError
+from anchortm.inputs.anchors import AnchorColumns
 from anchortm.inputs.clusters import INTERCEPT, make_clusters
 from anchortm.inputs.missing import rows_taken
 from anchortm.models.given import Given
@@ -120,6 +121,22 @@ class Training:
         clusters.check(spec.single_rows_show_effects(data.response))
         problem = problem.on(spec, data._replace(anchors=None, clusters=clusters))
         return self._model(problem, replace(problem, spec=plain), 0.0)  # new rows have no column of clusters
+
+    def fit_worst(self, worst: Any) -> Any:
+        """Return the model whose worst training environment is as good as possible.
+
+        Parameters
+        ----------
+        worst : WorstEnvironment
+            The estimator around the model.
+        """
+        problem = self.places.problem.subset(self.rows)
+        labels, codes = np.unique(self.places.groups[self.rows], return_inverse=True)
+        names = self.places.labels[labels]
+        places = AnchorColumns((codes,), (names,), np.zeros((codes.size, 0)), ("environment",), ())
+        problem = problem.on(problem.spec.at(xi=0.0, worst=worst.case()).check(), problem.data._replace(anchors=places))
+        result = with_all_columns(self.places.problem, problem, problem.fit())
+        return worst.with_result(None if problem.data.lost else problem, result)
 
     def _model(self, problem: Problem, kept: Problem, xi: float) -> Any:
         """Return the fitted model; where columns are lost, it has no rows, because theirs lack these columns."""

@@ -25,11 +25,13 @@ from anchortm.inference.covariance import keep_standard_errors
 from anchortm.models.base import TransformationModel
 from anchortm.models.boosted.estimator import AnchorBoostedTM
 from anchortm.models.pipeline import Pipeline, unfolded
+from anchortm.models.worst_environment import WorstEnvironment
 from anchortm.newplace.conformal import ConformalPredictor
 from anchortm.saving.boosted import boosted_of, boosted_record
 from anchortm.saving.conformal import CONFORMAL, conformal_of, conformal_record
 from anchortm.saving.models import MODEL, fitted_of, model_record
 from anchortm.saving.pipelines import PIPELINE, pipeline_of, pipeline_record
+from anchortm.saving.worst import worst_of, worst_record
 
 __all__ = ["load", "save"]
 
@@ -101,7 +103,7 @@ def _record(model: Any) -> dict[str, Any]:
             f"save needs a model of this package, or a pipeline that ends in one, not {type(model).__name__}"
         )
     check_is_fitted(model, "coef_")
-    inner = model.model_ if isinstance(model, AnchorBoostedTM) else model
+    inner = model.model_ if isinstance(model, (AnchorBoostedTM, WorstEnvironment)) else model
     inner.specification().check()  # arguments may have been set since the fit, and load would refuse bad ones
     keep_standard_errors(inner)
     if inner.result_.recalibration is not None:  # earlier versions would leave it out of their predictions
@@ -110,6 +112,8 @@ def _record(model: Any) -> dict[str, Any]:
     for key, test in MODEL.items():
         if not test(record[key] if key == "formula" else lively(record[key])):
             raise InputError(f"the model cannot be saved: its {key} is too large for a file, or invalid")
+    if isinstance(model, WorstEnvironment):
+        return top | worst_record(model, record)
     return top | boosted_record(model, record) if isinstance(model, AnchorBoostedTM) else record
 
 
@@ -219,4 +223,6 @@ def _made(record: dict[str, Any]) -> Any:
         return conformal_of(record, _made)
     if record.get("class") == PIPELINE:
         return pipeline_of(record, _made)
+    if record.get("class") == WorstEnvironment.__name__:
+        return worst_of(record)
     return boosted_of(record) if record.get("class") == AnchorBoostedTM.__name__ else fitted_of(record)

@@ -124,7 +124,7 @@ def bare_specification(spec: Specification) -> Specification:
     nothing: dict[str, Any] = dict.fromkeys(
         ("anchor_names", "strata", "varying", "random", "scale", "xi_scale", "penalty_factor", "start")
     )
-    return spec.at(xi=0.0, l1=0.0, l2=0.0, **nothing)
+    return spec.at(xi=0.0, l1=0.0, l2=0.0, tail=1.0, worst=None, **nothing)
 
 
 def without_covariates(problem: Problem) -> Problem:

@@ -86,4 +86,5 @@ class TailObjective(Wrapped):
 
     def _decisive(self, weights: Array, values: Array) -> Decisive:
         rows = self.n_total * self.place_shares
-        return Decisive("tail", self.tail, None, self.place_names, rows, weights, values, np.zeros(values.size))
+        none = np.zeros(values.size)
+        return Decisive("tail", self.tail, None, self.place_names, rows, weights, values, none, np.zeros(0))

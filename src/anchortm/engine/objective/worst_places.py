@@ -244,7 +244,8 @@ class WorstObjective(Wrapped):
         gap = self._gap(risk, found.v, found.weights, found.loss, options)
         risk_of, share = ("worst", 0.0) if self.case.share is None else ("cvar", self.case.share)
         about = risk_of, share, self.case.reference, self._names(places), places.sizes
-        decisive = Decisive(*about, found.weights, found.at.values, offsets, gap)
+        exact = places.kinds["exact"] / places.sizes
+        decisive = Decisive(*about, found.weights, found.at.values, offsets, exact, gap)
         made = found.solution(solution.xi, sums, scale)
         return replace(made, n_iter=solution.n_iter + made.n_iter, decisive=decisive)
 

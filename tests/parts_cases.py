@@ -15,6 +15,7 @@ import anchortm as atm
 
 SITES = 3
 SUPPORT = (0.3, 4.0)
+TAIL = 0.5  # share of the worst environments
 RANGE = (-2.0, 2.0)  # of the covariate whose effect varies
 
 
@@ -186,6 +187,7 @@ class Case:
         found |= {"scale": "x"} if "scale" in self.parts else {}
         found |= {"l1": 0.03} if "l1" in self.parts else {}
         found |= {"l2": 0.05} if "l2" in self.parts else {}
+        found |= {"tail": TAIL} if "tail" in self.parts else {}
         return found
 
     @property
@@ -260,6 +262,8 @@ class Case:
             X = self._design(names)
             slow["bends"] = np.array(["s(" in name and "linear" not in name for name in names], dtype=float)
             slow |= {"l1": inner.l1, "l2": inner.l2, "smooth": inner.smooth}
+        if "tail" in self.parts:
+            slow |= {"tail": TAIL, "multipliers": model.environment_multipliers_.to_numpy()}
         if self.boosted:  # the trees are given, the baseline and the linear part are optimal
             offset = self._trees(model) - X @ model.coef_[: X.shape[1]]
         return Stated(
@@ -351,6 +355,6 @@ def make(parts: set[str] | frozenset[str], turn: int = 0, anchor: str = "", outc
         parts,
         OUTCOMES[outcome or outcome_for(parts, turn)],
         table("wide" in parts),
-        anchor or ("a" if infinite else "site"),
+        anchor or ("a" if infinite and "tail" not in parts else "site"),
         math.inf if infinite else 0.5,
     )

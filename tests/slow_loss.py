@@ -154,6 +154,8 @@ class Stated:
     smooth: float = 0.0
     bends: np.ndarray | None = None  # coefficients of curves
     n_nodes: int = 50
+    tail: float = 1.0  # share of the worst environments in the penalty
+    multipliers: np.ndarray | None = None  # of environments, which make the penalty of a tail smooth
 
     @property
     def n(self) -> float:
@@ -391,9 +393,25 @@ class Stated:
     def loglik(self, w):
         return replace(self, xi=0.0, xi_scale=0.0).terms(w)[0].sum()
 
+    def squared_means(self, r):
+        """Return the squared mean residual of each environment, and its share of the rows."""
+        sizes = self.A.T @ self.weights
+        return (self.A.T @ (self.weights * r) / sizes) ** 2, sizes / self.n
+
+    def worst(self, r):
+        """Return the mean of the worst squared mean residuals, which take the share of the tail."""
+        values, shares = self.squared_means(r)
+        left, total = self.tail, 0.0
+        for e in np.argsort(-values.real):
+            used = min(left, shares[e])
+            total, left = total + used * values[e] / self.tail, left - used
+        return total
+
     def penalties(self, w):
-        """Return r'Pr / n, and the same of r_s."""
+        """Return r'Pr / n, and the same of r_s; of a tail, its worst squared means."""
         _, r, r_s = replace(self, xi=1.0).terms(w)
+        if self.tail < 1.0:
+            return self.worst(r), 0.0
         return tuple(0.0 if v is None else ((self._span.T @ v) ** 2).sum() / self.n for v in (r, r_s))
 
     def parts(self, w):
@@ -402,7 +420,8 @@ class Stated:
         beta = self.split(w)[1]
         found = [-likelihood / self.n]
         if math.isfinite(self.xi):
-            found.append(self.xi / self.n * (self._span.T @ r) ** 2)
+            square = (self._span.T @ r) ** 2 / self.n
+            found.append(self.xi * (square if self.tail == 1.0 else self.multipliers * self.squared_means(r)[0]))
         if r_s is not None and math.isfinite(self.xi_scale):
             found.append(self.xi_scale / self.n * (self._span.T @ r_s) ** 2)
         found.append(0.5 * self.l2 * beta**2)
@@ -418,7 +437,7 @@ class Stated:
         """Return the gradients of all parts by complex steps, one row for each part."""
         steps = 1j * TINY * np.eye(w.size)
         start, count = self.sizes[:2]
-        if count < 20 or self.cluster is not None or self.engine == "partial":
+        if count < 20 or self.cluster is not None or self.engine == "partial" or self.tail < 1.0:
             return np.column_stack([self.parts(w + step).imag for step in steps]) / TINY
         # many coefficients and rows that depend on their own predictor only: one step in all predictors, times X
         others = np.r_[:start, start + count : w.size]
@@ -600,6 +619,12 @@ def violations(stated, w):
     coefs = np.arange(w.size)[stated.sizes[0] : sum(stated.sizes[:2])]
     g[coefs] += stated.l1 * np.sign(w[coefs])
     found = {"increments": max(0.0, -(stated.increments @ w).min(initial=0.0))}
+    if stated.tail < 1.0 and math.isfinite(stated.xi):  # the multipliers are those of the worst environments
+        r = replace(stated, xi=1.0).terms(w)[1]
+        values, shares = stated.squared_means(r)
+        lam = stated.multipliers
+        found["multipliers"] = max(abs(lam.sum() - 1.0), -lam.min(), (lam - shares / stated.tail).max())
+        found["tail"] = abs(lam @ values - stated.worst(r)) / (1e-12 + stated.worst(r))
     held = np.vstack([stated.held(w), bound])
     zero = np.eye(w.size)[coefs[w[coefs] == 0.0]] if stated.l1 else np.zeros((0, w.size))
     T = np.zeros((0, w.size))

@@ -202,7 +202,8 @@ def ask_bands(case: Case, source: Path | None, folder: Path) -> None:
     two = case.data[:2]
     at = {"grade": [1.0, 2.0], "count": [1.0, 3.0], "yes": [0.0]}.get(case.outcome.left, [0.8, 1.5])
     # fits to resampled sites, where there is no covariance
-    drawn = {"uncertainty": model.bootstrap(5, random_state=2)} if case.boosted or "l1" in case.parts else {}
+    alone = case.boosted or bool({"l1", "tail"} & case.parts)
+    drawn = {"uncertainty": model.bootstrap(5, random_state=2)} if alone else {}
     band, narrow = (model.confidence_band(two, at, "cdf", level=level, **drawn) for level in (0.95, 0.5))
     if "partial" in case.parts:
         rows, error = stated.X[:2], stats.norm.ppf(0.975) * stated.hazard_errors(w, stated.X[:2], at)
@@ -436,6 +437,7 @@ def test_every_three_parts_have_their_minimum(first: str) -> None:
 
 
 UNLIKE = {
+    ("tail", "partial", "infinite"): "two coefficients cannot make the residuals of three sites 0",
     ("weights", "partial", "infinite"): "these data have no limit",
     ("random", "wide", "mean"): "counts are zero at some levels, and random effects need a family without dispersion",
 }

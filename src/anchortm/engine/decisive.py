@@ -92,10 +92,14 @@ class Decisive:
         facts = {"decisive": f"{there.size} of {len(self.places)} environments: {', '.join(named)}{more}"}
         if self.risk == "tail":
             return {"tail": f"the worst {100.0 * self.share:.4g} % of the penalty counts"} | facts
-        what = "the worst environment" if self.risk == "worst" else f"the worst {100.0 * self.share:.4g} % of environments"
+        what = (
+            "the worst environment" if self.risk == "worst" else f"the worst {100.0 * self.share:.4g} % of environments"
+        )
         compared = f", losses compared with {REFERENCES[self.reference]}" if self.reference else ""
         facts = {"risk": f"mean loss of {what}{compared}"} | facts
-        gap = "no bound, because the likelihood is not known to be concave" if math.isnan(self.gap) else f"{self.gap:.1e}"
+        gap = (
+            "no bound, because the likelihood is not known to be concave" if math.isnan(self.gap) else f"{self.gap:.1e}"
+        )
         return facts | {"duality gap": gap}
 
     def remarks(self) -> Iterator[str]:
@@ -108,12 +112,11 @@ class Decisive:
                 f"{self.exact.max():.2g}: their losses without a reference depend on the unit of the outcome, and so "
                 "does the fit; use reference='own-shift' or 'null'"
             )
-        deciding = self.weights > 0.0
-        few = int((deciding & (self.rows < FEW_ROWS)).sum())
-        if few:
+        size = float(self.weights @ self.rows)
+        if size < FEW_ROWS:
             yield (
-                f"{few} of the {int(deciding.sum())} environments that decide have fewer than {FEW_ROWS} rows: a few "
-                f"outcomes decide; min_rows={FEW_ROWS} takes such environments together"
+                f"the environments that decide have {size:.2g} rows on average: a few outcomes decide; "
+                f"min_rows={FEW_ROWS} takes environments with fewer rows together"
             )
 
     # files

@@ -323,7 +323,12 @@ def baseline_facts(result: FitResult) -> dict[str, str]:
         facts["baseline"] = _support(result)
     if result.corners is not None:
         facts |= result.corners.facts()
-    facts |= _optimum(result) | ({} if result.decisive is None else result.decisive.facts()) | _changed(result) | _places(result)
+    facts |= (
+        _optimum(result)
+        | ({} if result.decisive is None else result.decisive.facts())
+        | _changed(result)
+        | _places(result)
+    )
     if result.l1 or result.l2:
         count = f"{np.count_nonzero(result.coef)} of {result.coef.size} coefficients are not zero"
         facts[NET] = f"l1 {result.l1:g}, l2 {result.l2:g}; {count}"

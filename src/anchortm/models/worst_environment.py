@@ -18,7 +18,7 @@ from anchortm.models.base import TransformationModel
 from anchortm.models.given import given
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["WorstEnvironment"]
 
@@ -105,7 +105,7 @@ class WorstEnvironment(TransformationModel):
     (0.553, True)
     >>> weights = model.environment_multipliers_
     >>> weights[weights > 0].round(2).to_dict()  # judges that decide
-    {'1': 0.48, '7': 0.52}
+    {1: 0.48, 7: 0.52}
     """
 
     def __init__(
@@ -126,24 +126,24 @@ class WorstEnvironment(TransformationModel):
         self.min_rows = min_rows
 
     # members that some models have in versions of their own
-    result_ = OfModel()  # type: ignore[assignment]
-    new_rows_ = OfModel()  # type: ignore[assignment]
-    predict = OfModel()  # type: ignore[assignment]
-    predict_distribution = OfModel()  # type: ignore[assignment]
-    residuals = OfModel()  # type: ignore[assignment]
-    confidence_band = OfModel()  # type: ignore[assignment]
+    result_ = OfModel()
+    new_rows_ = OfModel()
+    predict = OfModel()
+    predict_distribution = OfModel()
+    residuals = OfModel()
+    confidence_band = OfModel()
 
     # arguments that the base class asks for
-    anchor_names = Argument()  # type: ignore[assignment]
-    anchor_intercept = Argument()  # type: ignore[assignment]
-    missing = Argument()  # type: ignore[assignment]
-    place_variance = Argument()  # type: ignore[assignment]
-    strata = Argument()  # type: ignore[assignment]
-    random = Argument()  # type: ignore[assignment]
-    varying = Argument()  # type: ignore[assignment]
-    scale = Argument()  # type: ignore[assignment]
-    verbose = Argument()  # type: ignore[assignment]
-    n_jobs = Argument()  # type: ignore[assignment]
+    anchor_names = Argument()
+    anchor_intercept = Argument()
+    missing = Argument()
+    place_variance = Argument()
+    strata = Argument()
+    random = Argument()
+    varying = Argument()
+    scale = Argument()
+    verbose = Argument()
+    n_jobs = Argument()
 
     duality_gap_ = Found[float]("decisive", "gap")
 
@@ -161,7 +161,7 @@ class WorstEnvironment(TransformationModel):
         return made
 
     def __getattr__(self, name: str) -> Any:
-        if "model" not in self.__dict__ or self._result is None and name in FITTED:
+        if "model" not in self.__dict__ or (self._result is None and name in FITTED):
             raise not_fitted(self)
         if name.startswith("_") or not hasattr(type(self.model), name):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
@@ -184,7 +184,8 @@ class WorstEnvironment(TransformationModel):
         if spec.xi != 0.0:
             raise InputError(f"xi = {spec.xi!r} of the inner model is not used: leave it out")
         family = spec.link if spec.likelihood == "mean" else None
-        if family is not None and (family.estimate is not None or getattr(spec, "alpha", None) == "ml"):
+        estimated = family is not None and (family.free_dispersion or family.estimate is not None)
+        if estimated or getattr(spec, "alpha", None) == "ml":
             raise InputError(
                 "losses of environments would depend on a dispersion or alpha that is estimated from all of them: use "
                 "NormalLinear for gaussian outcomes, a family without a dispersion, or give alpha a number"
@@ -275,9 +276,7 @@ class WorstEnvironment(TransformationModel):
         >>> model.fit(data[["rm", "lstat"]], data.cmedv, environments=data.town).slope_.round(2)
         array([ 4.23, -0.68])
         """
-        return super().fit(
-            X, y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset
-        )
+        return super().fit(X, y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset)
 
     def with_result(self, problem: Problem | None, result: FitResult, **parameters: Any) -> Self:
         """Return a copy that holds this result, with these arguments changed; an xi, which must be 0, is ignored."""

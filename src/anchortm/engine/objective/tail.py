@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.decisive import Decisive
-from anchortm.engine.objective.protocol import Convexity, Objective, Sums
+from anchortm.engine.objective.protocol import Convexity, Derivatives, Objective, Sums
 from anchortm.engine.objective.wrapped import Wrapped
 from anchortm.engine.solve.newton import Options, Solution
 from anchortm.engine.solve.tail_risk import Expansion, TailRisk, minimise_risk, worst_share
@@ -69,6 +69,12 @@ class TailObjective(Wrapped):
     def relaxed(self) -> Objective | None:
         return self.inner
 
+    def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        return self.inner.sums(v, expected)
+
+    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        return self.inner.derivatives(v, multiplier)
+
     def convexity(self, sums: Sums, xi: float) -> Convexity:
         return "global" if self.inner.affine or xi == 0.0 else "none"
 
@@ -79,8 +85,7 @@ class TailObjective(Wrapped):
             weights = worst_share(values, risk.caps)[1]
             return replace(solution, decisive=self._decisive(weights, values))
         found = minimise_risk(risk, solution.v, options, solution.xi)
-        scale = np.where(self.coordinates.lower < self.coordinates.upper, 1.0, 0.0)
-        made = found.solution(solution.xi, self.inner.sums(found.v), scale)
+        made = found.solution(risk, solution.xi, self.inner.sums(found.v))
         decisive = self._decisive(found.weights, found.at.values)
         return replace(made, n_iter=solution.n_iter + made.n_iter, decisive=decisive, folds=solution.folds)
 

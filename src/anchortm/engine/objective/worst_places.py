@@ -58,7 +58,7 @@ class Places:
     """The sums by place of the rows of a loss; small places are taken together."""
 
     rows: RowObjective
-    pooled: Array  # for each place of the rows, the place that it is part of
+    pooled: NDArray[np.intp]  # for each place of the rows, the place that it is part of
     n: int
     sizes: Array  # total weight of each place
 
@@ -67,13 +67,11 @@ class Places:
         """Return the places, those with fewer rows taken together."""
         sizes = cls._totals(rows)[0]
         small = sizes < min_rows
-        pooled = np.cumsum(~small) - 1
-        if small.sum() < 2:
-            pooled = np.arange(sizes.size)
-        else:
-            pooled = np.where(small, int((~small).sum()), pooled)
+        pooled = np.arange(sizes.size)
+        if small.sum() > 1:
+            pooled = np.where(small, int((~small).sum()), np.cumsum(~small) - 1)
         n = int(pooled.max()) + 1
-        return cls(rows, pooled, n, np.bincount(pooled, sizes, n))
+        return cls(rows, pooled, n, np.bincount(pooled, sizes, n).astype(np.float64))
 
     @staticmethod
     def _totals(rows: RowObjective) -> list[Array]:
@@ -128,8 +126,7 @@ class Places:
             done = np.abs(slope * step) <= SETTLED * (1.0 + np.abs(best))
             shifts = np.where(better, shifts + step, shifts)
             best, slope, bend = (
-                np.where(better, new, old)
-                for new, old in ((loglik, best), (new_slope, slope), (new_bend, bend))
+                np.where(better, new, old) for new, old in ((loglik, best), (new_slope, slope), (new_bend, bend))
             )
             if (done | known).all():
                 break
@@ -193,7 +190,7 @@ class WeightedPlaces(Wrapped):
 
 
 class WorstObjective(Wrapped):
-    """The loss of the worst places. Its smooth relative, from whose minimum it starts, is the likelihood of all rows."""
+    """The loss of the worst places; it starts from the maximum-likelihood fit to all rows."""
 
     def __init__(self, inner: Objective, case: WorstCase, names: tuple[Any, ...] = ()) -> None:
         super().__init__(inner)
@@ -206,6 +203,12 @@ class WorstObjective(Wrapped):
     def relaxed(self) -> Objective | None:
         return self.inner
 
+    def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        return self.inner.sums(v, expected)
+
+    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        return self.inner.derivatives(v, multiplier)
+
     def convexity(self, sums: Sums, xi: float) -> Convexity:
         return self.inner.convexity(sums, 0.0)
 
@@ -213,7 +216,9 @@ class WorstObjective(Wrapped):
         """Return the largest weight of each place."""
         if self.case.share is None:
             return np.ones(places.n)
-        shares = np.full(places.n, 1.0 / places.n) if self.case.weights == "equal" else places.sizes / places.sizes.sum()
+        shares = (
+            np.full(places.n, 1.0 / places.n) if self.case.weights == "equal" else places.sizes / places.sizes.sum()
+        )
         return shares / self.case.share
 
     @property
@@ -239,14 +244,13 @@ class WorstObjective(Wrapped):
         offsets = self.offsets(places, solution.v, options)
         risk = WorstPlaces(self, places, offsets)
         found = minimise_risk(risk, solution.v, options)
-        scale = np.where(self.coordinates.lower < self.coordinates.upper, 1.0, 0.0)
         sums = Sums(float(places.logliks(found.v).sum()), np.zeros(0))
         gap = self._gap(risk, found.v, found.weights, found.loss, options)
         risk_of, share = ("worst", 0.0) if self.case.share is None else ("cvar", self.case.share)
         about = risk_of, share, self.case.reference, self._names(places), places.sizes
         exact = places.kinds["exact"] / places.sizes
         decisive = Decisive(*about, found.weights, found.at.values, offsets, exact, gap)
-        made = found.solution(solution.xi, sums, scale)
+        made = found.solution(risk, solution.xi, sums)
         return replace(made, n_iter=solution.n_iter + made.n_iter, decisive=decisive)
 
     def _gap(self, risk: WorstPlaces, v: Array, weights: Array, loss: float, options: Options) -> float:

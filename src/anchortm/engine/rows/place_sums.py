@@ -111,7 +111,9 @@ class PlaceDerivatives(PlaceLogLikelihoods):
                 some = data.take(among, data.rows[among])
                 own = own[among] if some.weights is None else own[among] * some.weights
                 pieces.append(Piece(replace(some, weights=own), None))
-        second(Block(block.start, block.size, pieces, None), [np.zeros(0), gradient, hessian, np.zeros((0, self.v.size))])
+        second(
+            Block(block.start, block.size, pieces, None), [np.zeros(0), gradient, hessian, np.zeros((0, self.v.size))]
+        )
         return 0.0
 
 

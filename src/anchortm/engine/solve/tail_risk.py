@@ -5,14 +5,14 @@
 CVaR is the mean of the largest values, which take a share of 1 in all; with caps of 1 it is the largest value. A step
 minimises a quadratic model of f + rho lam'g whose values g are linear in the step, under the bounds: a quadratic
 programme, whose multipliers are the next lam. Near the minimum such steps are Newton's method on the optimality
-conditions. A minimum is certified by them: the gradient of f + rho lam'g is 0 where no bound holds, and lam'g = CVaR(g).
+conditions, which certify it: the gradient of f + rho lam'g is 0 where no bound holds, and lam'g = CVaR(g).
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import daqp
@@ -31,8 +31,11 @@ Mask = NDArray[np.bool_]
 
 ARMIJO = 1e-4
 PROXIMAL = 1e-4  # curvature that the QP solver gives to variables without any, and takes away again
+PRIMAL = 1e-9  # by which the QP solver may violate a bound
 SHORTEST = 1e-10  # fraction of a step below which a line search gives up
 NEAR = 1e-4  # expected gains below this, relative to the loss, are also judged by the optimality conditions
+ALL = 1e-9  # caps whose sum exceeds 1 by less leave no choice of weights; also rounding in sets of bounds and places
+CHANGES = 20  # of these sets, beyond which the QP solver's answer stays
 FEW = 60  # values that the quadratic programme starts with
 
 
@@ -100,41 +103,32 @@ class Found:
     reason: str
     history: list[dict[str, Any]]
 
-    @property
-    def ties(self) -> Mask:
-        """Return which values are equal to the smallest one of the tail, so that their weights are free."""
-        return self.weights > 0.0
-
-    def solution(self, xi: float, sums: Sums, scale: Array) -> Solution:
+    def solution(self, risk: TailRisk, xi: float, sums: Sums) -> Solution:
         """Return the solution of a fit; its curvature is that within the surface on which tied values stay equal."""
-        hessian = self.at.hessian
+        tied = (self.weights > 0.0) & (self.weights < risk.caps)
         return Solution(
             self.v,
             xi,
             sums,
             self.loss,
             self.kkt,
-            _lowest(hessian, self.binding | (scale == 0.0), self.at.slopes, self.weights, self.loss),
-            self.binding & (scale > 0.0),
+            _lowest(self.at.hessian, ~self.binding, self.at.slopes[tied]),
+            self.binding & (risk.coordinates.lower < risk.coordinates.upper),
             self.converged,
             self.reason,
             len(self.history) - 1,
             np.zeros_like(self.v),
-            hessian,
+            self.at.hessian,
             history=self.history,
         )
 
 
-def _lowest(hessian: Array, held: Mask, slopes: Array, weights: Array, loss: float) -> float:
-    """Return the smallest curvature in the free directions along which tied values stay equal, to first order."""
-    free = ~held
-    inner, rows = inner_of(hessian, free), slopes[weights > 0.0][:, free]
-    if not free.any():
-        return math.inf
-    away = rows[1:] - rows[:1]
-    if away.shape[0]:
+def _lowest(hessian: Array, free: Mask, slopes: Array) -> float:
+    """Return the smallest curvature in the free directions along which tied values stay equal; infinite at a corner."""
+    inner, away = inner_of(hessian, free), slopes[1:][:, free] - slopes[:1][:, free]
+    if away.size:
         _, sizes, turned = np.linalg.svd(away)
-        rank = int((sizes > 1e-10 * max(float(sizes.max(initial=0.0)), 1e-300)).sum())
+        rank = int((sizes > ALL * sizes.max(initial=0.0)).sum())
         inner = turned[rank:] @ inner @ turned[rank:].T
     return float(np.linalg.eigvalsh(inner)[0]) if inner.size else math.inf
 
@@ -178,7 +172,6 @@ def minimise_risk(risk: TailRisk, v: Array, options: Options, xi: float = 0.0) -
             reason = "converged" if converged else "no descent along the step"
             break
         here = there
-    here = here._replace(weights=weights)
     return Found(here.v, here.at, weights, here.loss, kkt, binding, converged, reason, history)
 
 
@@ -204,77 +197,100 @@ def _step(risk: TailRisk, here: _Point) -> tuple[Array, Array]:
     chosen = np.zeros(order.size, dtype=bool)
     chosen[order[: max(FEW, 2 * tail.size)]] = True
     while True:
-        step, weights, level = _programme(risk, here.at, model, lower, upper, np.flatnonzero(chosen))
+        step, weights, full, level = _programme(risk, here.at, model, lower, upper, np.flatnonzero(chosen))
         missed = (here.at.values + here.at.slopes @ step > level) & ~chosen
         if not missed.any():
-            return _sharpened(risk, here.at, model, lower, upper, step, weights)
+            return _sharpened(risk, here.at, model, lower, upper, step, weights, full)
         chosen |= missed
 
 
 def _programme(
     risk: TailRisk, at: Expansion, model: Array, lower: Array, upper: Array, chosen: NDArray[np.intp]
-) -> tuple[Array, Array, float]:
-    """Return step, weights and the smallest value of the tail, with the chosen values alone.
+) -> tuple[Array, Array, Mask, float]:
+    """Return step, weights, which of these are full, and the smallest value of the tail, with the chosen values alone.
 
-    The variables are the step, the level t of the tail and the excesses z_e >= g_e + slope_e'step - t, z_e >= 0.
+    The variables are the step, the level t of the tail and the excesses z_e >= rho (g_e + slope_e'step) - t, z_e >= 0.
     """
     d, m = at.slope.size, chosen.size
     unit = 1.0 / np.sqrt(np.diag(model))
-    middle = float(at.values[chosen].max())
+    values = risk.rho * at.values[chosen]
+    middle = float(values.max())
     H = np.zeros((d + 1 + m, d + 1 + m))
     H[:d, :d] = model * np.outer(unit, unit)
-    f = np.concatenate([at.slope * unit, [risk.rho], risk.rho * risk.caps[chosen]])
-    A = np.hstack([at.slopes[chosen] * unit, -np.ones((m, 1)), -np.eye(m)])
-    top = np.concatenate([np.clip(upper / unit, -BIG, BIG), np.full(1 + m, BIG), middle - at.values[chosen]])
+    f = np.concatenate([at.slope * unit, [1.0], risk.caps[chosen]])
+    A = np.hstack([risk.rho * at.slopes[chosen] * unit, -np.ones((m, 1)), -np.eye(m)])
+    top = np.concatenate([np.clip(upper / unit, -BIG, BIG), np.full(1 + m, BIG), middle - values])
     bottom = np.concatenate([np.clip(lower / unit, -BIG, BIG), [-BIG], np.zeros(m), np.full(m, -BIG)])
-    x, _, flag, info = daqp.solve(H, f, A, top, bottom, np.zeros(top.size, dtype=np.int32), eps_prox=PROXIMAL)
+    settings = {"eps_prox": PROXIMAL, "primal_tol": PRIMAL * min(1.0, risk.rho)}
+    x, _, flag, info = daqp.solve(H, f, A, top, bottom, np.zeros(top.size, dtype=np.int32), **settings)
     if flag < 1:
         raise ArithmeticError(f"the QP solver gave up (flag {flag})")
-    weights = np.zeros(at.values.size)
-    weights[chosen] = np.clip(info["lam"][d + 1 + m :] / risk.rho, 0.0, risk.caps[chosen])
-    held = np.sign(info["lam"][:d])  # exactly on the bounds that hold
+    lam = np.asarray(info["lam"])
+    weights, full = np.zeros(at.values.size), np.zeros(at.values.size, dtype=bool)
+    weights[chosen] = np.clip(lam[d + 1 + m :], 0.0, risk.caps[chosen])
+    full[chosen] = (lam[d + 1 + m :] > 0.0) & (lam[d + 1 : d + 1 + m] == 0.0)  # beyond the level of the tail
+    held = np.sign(lam[:d])  # exactly on the bounds that hold
     step = np.where(held < 0.0, lower, np.where(held > 0.0, upper, x[:d] * unit))
-    return np.clip(step, lower, upper), weights, float(x[d]) + middle
+    return np.clip(step, lower, upper), weights, full, (float(x[d]) + middle) / risk.rho
 
 
 def _sharpened(
-    risk: TailRisk, at: Expansion, model: Array, lower: Array, upper: Array, step: Array, weights: Array
+    risk: TailRisk, at: Expansion, model: Array, lower: Array, upper: Array, step: Array, weights: Array, full: Mask
 ) -> tuple[Array, Array]:
     """Return the step and the weights to rounding, given which bounds hold and which places are in the tail.
 
-    The QP solver stops at its own tolerance. With these sets known, the optimality conditions are linear.
+    The QP solver stops at its own tolerance. With these sets known, the optimality conditions are linear. A member of a
+    set that their solution contradicts by more than rounding changes sides; if that does not end, the answer of the QP
+    solver stays.
     """
-    small = 1e-6 * risk.caps
-    full, tied = weights >= risk.caps - small, (weights > small) & (weights < risk.caps - small)
-    at_bound = (step <= lower) | (step >= upper)
-    free = ~at_bound
-    fixed = np.where(at_bound, step, 0.0)
+    if risk.caps.sum() <= 1.0 + ALL:  # all values count, whatever they are
+        full = np.ones(full.size, dtype=bool)
+    tied, held = (weights > 0.0) & ~full, (step <= lower) | (step >= upper)
+    ends = np.where(step <= lower, lower, np.where(step >= upper, upper, 0.0))
+    for _ in range(CHANGES):
+        sharp, own, slope, level = _stationary(risk, at, model, np.where(held, ends, 0.0), held, full, tied)
+        low, high = (sharp < lower - ALL) & ~held, (sharp > upper + ALL) & ~held
+        ends = np.where(low, lower, np.where(high, upper, ends))
+        wrong = held & (lower < upper) & np.where(ends == lower, slope < -ALL, slope > ALL)
+        above, below = tied & (own > risk.caps * (1.0 + ALL)), tied & (own < -ALL * risk.caps)
+        if not (low.any() or high.any() or wrong.any() or above.any() or below.any()):
+            values = at.values + at.slopes @ sharp
+            beyond = np.where(full, level - values, np.where(tied, 0.0, values - level)).max()
+            if beyond > ALL * (1.0 + np.abs(values).max()) and tied.any():  # another place is in the tail
+                break
+            return np.clip(sharp, lower, upper), np.clip(own, 0.0, risk.caps)
+        held = (held | low | high) & ~wrong
+        full, tied = full | above, tied & ~above & ~below
+    return step, weights
+
+
+def _stationary(
+    risk: TailRisk, at: Expansion, model: Array, fixed: Array, held: Mask, full: Mask, tied: Mask
+) -> tuple[Array, Array, Array, float]:
+    """Return step, weights, slope and level of the tail if tied values are equal and held parameters fixed."""
+    free = ~held
     a, m = int(free.sum()), int(tied.sum())
-    if m == 0:
-        return step, np.where(full, risk.caps, 0.0) if full.any() else weights
-    rows = at.slopes[tied][:, free]
+    rows = risk.rho * at.slopes[tied][:, free]
     matrix = np.zeros((a + m + 1, a + m + 1))
     matrix[:a, :a] = inner_of(model, free)
-    matrix[:a, a:-1] = risk.rho * rows.T
-    matrix[a:-1, :a] = risk.rho * rows
-    matrix[a:-1, -1] = matrix[-1, a:-1] = -risk.rho
-    held = at.slope + model @ fixed + risk.rho * (risk.caps[full] @ at.slopes[full])
-    right = np.concatenate(
-        [-held[free], -risk.rho * (at.values + at.slopes @ fixed)[tied], [-risk.rho * (1.0 - risk.caps[full].sum())]]
-    )
-    found = np.linalg.lstsq(matrix, right, rcond=1e-13)[0]
-    sharp, own = fixed.copy(), np.where(full, risk.caps, 0.0)
-    sharp[free], own[tied] = found[:a], found[a:-1]
-    inside = ((sharp >= lower) & (sharp <= upper)).all() and (own >= 0.0).all() and (own <= risk.caps).all()
-    solved = np.abs(matrix @ found - right).max() <= 1e-8 * (1.0 + np.abs(right).max())
-    return (sharp, own) if inside and solved else (step, weights)
+    matrix[:a, a:-1] = rows.T
+    matrix[a:-1, :a] = rows
+    matrix[a:-1, -1] = matrix[-1, a:-1] = -1.0
+    pulled = at.slope + model @ fixed + risk.rho * (risk.caps[full] @ at.slopes[full])
+    equal = -risk.rho * (at.values + at.slopes @ fixed)[tied]
+    found = np.linalg.lstsq(matrix, np.concatenate([-pulled[free], equal, [risk.caps[full].sum() - 1.0]]), rcond=1e-13)[
+        0
+    ]
+    step, weights = fixed.copy(), np.where(full, risk.caps, 0.0)
+    step[free], weights[tied] = found[:a], found[a:-1]
+    return step, weights, at.slope + model @ step + risk.rho * (weights @ at.slopes), float(found[-1]) / risk.rho
 
 
 def _advance(risk: TailRisk, here: _Point, step: Array, weights: Array, kkt: float) -> _Point | None:
     """Return the point along the step with a lower loss; near the minimum, one that is closer to optimal."""
     step = shortened(step, here.v)
-    model = here.at.smooth + float(here.at.slope @ step) + 0.5 * float(step @ here.at.hessian @ step)
-    expected = here.loss - model - risk.rho * worst_share(here.at.values + here.at.slopes @ step, risk.caps)[0]
+    linear = here.at.smooth + float(here.at.slope @ step)
+    expected = here.loss - linear - risk.rho * worst_share(here.at.values + here.at.slopes @ step, risk.caps)[0]
     near = abs(expected) <= NEAR * (1.0 + abs(here.loss))
     length = 1.0
     while length >= SHORTEST:

@@ -26,6 +26,7 @@ ARGUMENTS = (  # options that are parameters of the model
     "order",
     "support",
     "log_first",
+    "tail",
     "l1",
     "l2",
     "varying",
@@ -103,6 +104,9 @@ def add_model(command: argparse.ArgumentParser, xis: str = "0", needed: bool = T
         help="their support; write --support=-3,4 if it begins with a minus",
     )
     group.add_argument("--log-first", action="store_true", default=None, help="use the basis in log y")
+    group.add_argument(
+        "--tail", type=float, metavar="SHARE", help="share of the worst environments that xi penalises (default 1: all)"
+    )
     group.add_argument("--l1", type=float, help="strength of the lasso penalty on the coefficients")
     group.add_argument("--l2", type=float, help="strength of the ridge penalty on the coefficients")
     group.add_argument("--varying", metavar="TERMS", help="terms whose effects vary along the outcome, such as x + z")

@@ -17,7 +17,7 @@ RENAMED = {"log_first": "log-first", "sample_weight": "weights", "n_jobs": "jobs
 OPTIONS = {name: f"--{option}" for name, option in RENAMED.items()} | {
     name: f"--{name}"
     for name in (
-        *("missing", "xi", "order", "support", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
+        *("missing", "xi", "order", "support", "tail", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
         *("quantiles", "cdf", "sf", "keep", "extrapolation", "what", "prior", "strength", "floor"),
     )
 }

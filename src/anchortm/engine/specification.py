@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from anchortm._util.checks import flag, generator, jobs, level_between, one_number, real_numbers, whole_number
 from anchortm.engine.baseline_rules import BaselineRule
 from anchortm.engine.data import Data
+from anchortm.engine.environment_weights import asks, check_rule
 from anchortm.engine.objective.penalised import Known, Penalty, check_strengths
 from anchortm.engine.objective.scale_effects import check_scale, scale_columns, scale_name
 from anchortm.engine.rows.quadrature import MOST_NODES
@@ -94,6 +95,8 @@ class Specification:
     random_state: Any = None
     start: Any = None
     missing: str = "error"
+    environment_weights: Any = "rows"
+    anchor_weights: Any = "rows"
     more: tuple[Any, ...] = ()  # parts beside those of the package
 
     likelihood = "transformation"  # its key in the table of parts
@@ -131,6 +134,8 @@ class Specification:
         jobs(self.n_jobs)
         generator(self.random_state)
         check_missing(self.missing)
+        check_rule(self.environment_weights, "environment_weights")
+        check_rule(self.anchor_weights, "anchor_weights")
         check_strengths(l1=self.l1, l2=self.l2, smooth=self.smooth)
         if self.n_nodes is not None and whole_number(self.n_nodes, "n_nodes", 3) > MOST_NODES:
             raise InputError(f"n_nodes must be at most {MOST_NODES}, not {self.n_nodes}")
@@ -162,6 +167,8 @@ class Specification:
             "l2": self.l2 != 0.0,
             "infinite": self.xi == math.inf,
             "negative": self.xi < 0.0,
+            "environment_weights": asks(self.environment_weights),
+            "anchor_weights": asks(self.anchor_weights),
         }
         return [name for name, wanted in given.items() if wanted]
 

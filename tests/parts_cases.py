@@ -188,6 +188,7 @@ class Case:
         found |= {"l1": 0.03} if "l1" in self.parts else {}
         found |= {"l2": 0.05} if "l2" in self.parts else {}
         found |= {"tail": TAIL} if "tail" in self.parts else {}
+        found |= {name: "equal" for name in ("environment_weights", "anchor_weights") if name in self.parts}
         return found
 
     @property
@@ -275,6 +276,8 @@ class Case:
             dummies(data[self.anchor]),
             entry=entry,
             xi=xi,
+            places=np.unique(data[self.anchor], return_inverse=True)[1],
+            equal=("environment_weights" in self.parts, "anchor_weights" in self.parts),
             **slow,
         )
 
@@ -350,7 +353,9 @@ def make(parts: set[str] | frozenset[str], turn: int = 0, anchor: str = "", outc
     Beside "random", "slope" adds a random slope and "crossed" a second random intercept.
     """
     parts = frozenset(parts)
-    infinite = "infinite" in parts
+    infinite, weighed = "infinite" in parts, bool(parts & {"environment_weights", "anchor_weights"})
+    if weighed and not anchor:
+        anchor = "home" if "random" in parts else "site"  # weights are constant within clusters
     return Case(
         parts,
         OUTCOMES[outcome or outcome_for(parts, turn)],

@@ -156,10 +156,25 @@ class Stated:
     n_nodes: int = 50
     tail: float = 1.0  # share of the worst environments in the penalty
     multipliers: np.ndarray | None = None  # of environments, which make the penalty of a tail smooth
+    places: np.ndarray | None = None  # codes of environments that may have equal shares
+    equal: tuple[bool, bool] = (False, False)  # whether they have them in the likelihood, and in the penalty
 
     @property
     def n(self) -> float:
-        return float(self.weights.sum())
+        return float(self.weights.sum().real)
+
+    def _factors(self, which):
+        """Return n / (K n_e) of the environment of each row, or 1 if each row counts alike."""
+        if not self.equal[which]:
+            return np.ones(self.weights.size)
+        found, codes = np.unique(self.places, return_inverse=True)
+        totals = np.array([self.weights[codes == e].sum() for e in range(found.size)])
+        return (self.weights.sum() / (found.size * totals))[codes]
+
+    @cached_property
+    def case(self):
+        """Return the weights of rows in the likelihood."""
+        return self.weights * self._factors(0)
 
     @cached_property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -184,7 +199,7 @@ class Stated:
     def rows_of(self, keep):
         """Return the loss of some of the rows."""
         names = ("lower", "upper", "X", "weights", "offset", "A", "entry", "stratum", "V", "Z", "cluster")
-        names += ("slope", "crossed")
+        names += ("slope", "crossed", "places")
         parts = {name: getattr(self, name) for name in names}
         return replace(self, **{name: None if part is None else part[keep] for name, part in parts.items()})
 
@@ -265,7 +280,7 @@ class Stated:
         }[self.family]
         eta = self.X @ self.split(w)[1] + self.offset + w[0]
         D = np.sign(y - mu(eta.real)) * np.sqrt(2.0 * (saturated - self.rows(w)))
-        return D - self.weights @ D / self.n
+        return D - (self.weights * self._factors(1)) @ D / self.n
 
     def _slope(self, w, b, name):
         """Return the derivative of l in a shift or a stretch, by differences of order eight."""
@@ -340,10 +355,10 @@ class Stated:
     def _partial(self, w):
         """Return the terms of the log partial likelihood, and residuals: a row's exposure to hazard minus its event."""
         eta = self.X @ self.split(w)[1] + self.offset
-        risk = self.weights * np.exp(eta)
+        risk = self.case * np.exp(eta)
         parts, exposed = [], np.zeros_like(risk)
         for events, at_risk in self._risk:
-            d, weight = int(events.sum()), self.weights[events]
+            d, weight = int(events.sum()), self.case[events]
             parts += list(weight * eta[events])
             steps = np.arange(d) / d if self.ties == "efron" else np.zeros(d)
             for step in steps:
@@ -366,10 +381,10 @@ class Stated:
             r = self._slope(w, 0.0, "shift") if self.xi else np.zeros_like(w, shape=self.lower.shape)
             if self.residual == "deviance":
                 r = self._deviance(w)
-            return self.weights * self.rows(w), r, r_s
+            return self.case * self.rows(w), r, r_s
         b, loglik, posterior = self._posterior(w)
         each = np.zeros(loglik.size)
-        each[self.cluster] = self.weights  # constant within a cluster
+        each[self.cluster] = self.case  # constant within a cluster
         r, r_s = np.zeros_like(w, shape=self.lower.shape), None
         # Fisher: the derivative of a cluster's log-likelihood is that of the row, averaged over the posterior
         if self.xi:
@@ -380,7 +395,14 @@ class Stated:
 
     @cached_property
     def _span(self):
-        """Return an orthonormal basis of the weighted anchors, times the roots of the weights."""
+        """Return an orthonormal basis of the weighted anchors, times the roots of the weights.
+
+        If levels have shares of their own, a level e has sqrt(n / K) / n_e times the weights of its rows.
+        """
+        if self.equal[1]:
+            A = self.A[:, self.A.any(axis=0)]
+            own = self.weights[:, None] * A
+            return own * math.sqrt(self.n / A.shape[1]) / own.sum(axis=0)
         root = np.sqrt(self.weights)[:, None]
         U, s, _ = np.linalg.svd(root * self.A, full_matrices=False)
         return root * U[:, s > 1e-10 * s[0]]
@@ -396,7 +418,8 @@ class Stated:
     def squared_means(self, r):
         """Return the squared mean residual of each environment, and its share of the rows."""
         sizes = self.A.T @ self.weights
-        return (self.A.T @ (self.weights * r) / sizes) ** 2, sizes / self.n
+        shares = np.full(sizes.size, 1.0 / sizes.size) if self.equal[1] else sizes / self.n
+        return (self.A.T @ (self.weights * r) / sizes) ** 2, shares
 
     def worst(self, r):
         """Return the mean of the worst squared mean residuals, which take the share of the tail."""
@@ -539,7 +562,8 @@ class Stated:
         if self.cluster is not None:
             each = np.zeros(self.cluster.max() + 1)
             each[self.cluster] = self.weights
-        scores = self.weight_scores(w) if self.engine == "partial" else self.scores(w)
+        joint = self.engine == "partial" or any(self.equal)
+        scores = self.weight_scores(w) if joint else self.scores(w)
         free = free_directions(self, w)
         H = free.T @ (self.n * self.hessian(w)) @ free
         return -free @ np.linalg.solve(H, free.T @ scores.T), each

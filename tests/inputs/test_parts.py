@@ -168,7 +168,10 @@ def ask_bootstrap(case: Case, source: Path | None, folder: Path) -> None:
     refits = []
     for counts in ways:
         times = np.select([site == name for name in np.unique(site)], counts).astype(float)
-        refits.append(parameters(case, refit(case, weights=times)))
+        # sites that are drawn twice have twice the share
+        shares = {name: count for name, count in zip(np.unique(site), counts, strict=True) if count}
+        own = {part: shares for part in ("environment_weights", "anchor_weights") if part in case.parts}
+        refits.append(parameters(case, refit(case, weights=times, **own)))
         if "random" in case.parts:  # draws have variances
             refits[-1][-1] **= 2
     draws = [parameters(case, drawn) for drawn in found.models] if case.boosted else found.draws

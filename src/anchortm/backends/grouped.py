@@ -196,7 +196,11 @@ class GroupedStream:
     def drawn(self, times: Array) -> Part:
         """Return the rows of groups, each as often as it was drawn."""
         scans = [_times(scan, c) for scan, c in zip(self.scans, times.tolist(), strict=True) if c > 0.0]
-        return Part(self, _sum(scans), times).identified()
+        part = Part(self, _sum(scans), times).identified()
+        if part.weighting is not None and self.table.groups is not None and self.table.groups.column is None:
+            drawn = dict(zip(self.labels, times.tolist(), strict=True))  # environments count as often as they are drawn
+            part.weighting = replace(part.weighting, copies=dict.fromkeys(part.weighting.rules, drawn))
+        return part
 
     def only(self, k: int, reader: Reader) -> Lane:
         """Return the way to the rows of one group, with the classes of a reader and without anchors."""
@@ -277,7 +281,7 @@ class Part(Stream):
         part.structure = Structure(self.structure.spec, (), (), ())
         part.names, part.marks, part.mixture, part.lost = (), (), None, ()
         part.reader = replace(self.reader, bare=True, gone=((), ()), anchors=None)
-        part._latest_plan = None
+        part._latest_plan = part.weighting = None
         part.__dict__.pop("_geometry", None)
         return part
 

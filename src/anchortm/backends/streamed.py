@@ -17,10 +17,11 @@ from anchortm.backends.lockstep import Lane, Table, side_by_side
 from anchortm.backends.reading import AnchorCoding, Batch, Reader
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import BATCH_ROWS, Source
-from anchortm.backends.streamed_blocks import Columns, Plan, StreamedBlocks
+from anchortm.backends.streamed_blocks import Columns, LevelWeights, Plan, StreamedBlocks
 from anchortm.backends.structure import Structure, check_number
 from anchortm.bases import Basis
-from anchortm.engine.data import About
+from anchortm.engine.data import NO_ENVIRONMENTS, NOT_ONE_FACTOR, About, Strata
+from anchortm.engine.environment_weights import Weighting
 from anchortm.engine.lost_columns import Lost
 from anchortm.engine.objective.build import objective_type
 from anchortm.engine.objective.penalised import Penalty
@@ -83,6 +84,7 @@ class Stream:
     share = 1.0
     _sample: Batch
     _lane: Lane | None = None
+    weighting: Weighting | None = None  # rules for the weights of environments
     _latest_plan: Plan | None = None
 
     def __init__(
@@ -292,7 +294,54 @@ class Stream:
     def _geometry(self) -> Projection | None:
         if self.reader.anchors is None or self.second.anchors is None:
             return None
-        return projection_of(self.reader.anchors.frame, self.second.anchors)
+        found = projection_of(self.reader.anchors.frame, self.second.anchors)
+        return self._levels.metric(found, self.second.anchors.total)
+
+    def weighed(self, weighting: Weighting | None) -> Stream:
+        """Return the table with these rules for the weights of environments."""
+        result = copy(self)
+        result.weighting, result._latest_plan = weighting, None
+        result.__dict__.pop("_geometry", None)
+        return result
+
+    def weighed_places(self, name: str) -> Strata | None:
+        """Return the environments whose weights a rule gives, without rows; None if each row counts alike."""
+        anchors = self.anchors
+        if self.weighting is None or not self.weighting.asks(name) or (anchors is None and name == "anchor_weights"):
+            return None
+        if anchors is None or len(anchors.levels) != 1 or anchors.frame.column_names:
+            raise InputError(NOT_ONE_FACTOR if name == "anchor_weights" else NO_ENVIRONMENTS)
+        return Strata(np.zeros(0, dtype=np.intp), tuple(anchors.levels[0].tolist()))
+
+    @property
+    def weights_found(self) -> dict[str, Any]:
+        """Return the shares of environments for a result."""
+        if self.weighting is None:
+            return {}
+        found: dict[str, Any] = {"environment_sd": self.weighting.sd}
+        for name in self.weighting.rules:
+            places = self.weighed_places(name)
+            if places is not None:
+                shares = self.weighting.shares(name, places.labels, self._totals)
+                found[name] = dict(zip(places.labels, shares.tolist(), strict=True))
+        return found
+
+    @property
+    def _totals(self) -> Array:
+        """Return the weight of each level of the first factor."""
+        assert self.second.anchors is not None  # noqa: S101
+        return self.second.anchors.total
+
+    @property
+    def _levels(self) -> LevelWeights:
+        """Return the weights of environments in likelihood and penalty."""
+        places, levels = (self.weighed_places(name) for name in ("environment_weights", "anchor_weights"))
+        if self.weighting is None:
+            return LevelWeights()
+        return LevelWeights(
+            None if places is None else self.weighting.factors(places.labels, self._totals),
+            None if levels is None else self.weighting.shares("anchor_weights", levels.labels, self._totals),
+        )
 
     def objective(
         self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int | None = None
@@ -315,7 +364,8 @@ class Stream:
         coordinates = make_coordinates(basis, layout(basis, batch.response), X, sign, batch.mixture)
         if coordinates.wide is not None and coordinates.wide.share.size:
             coordinates = coordinates.some_levels(self.second.columns.sums.count)  # of all rows
-        plan = Plan(self.reader, link, basis, sign, coordinates, self._geometry, self._columns)
+        geometry = self._geometry
+        plan = Plan(self.reader, link, basis, sign, coordinates, geometry, self._columns, self._levels)
         self._latest_plan = plan
         return plan
 

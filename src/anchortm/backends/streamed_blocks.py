@@ -15,6 +15,7 @@ from anchortm.backends.reading import Batch, Reader, located
 from anchortm.bases import Basis
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.rows.anchor_metric import AnchorMetric, Reweighing
 from anchortm.engine.rows.blocks import Block, Blocks, MemoryBlocks, Total, Work, add, run
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import GroupProjection, Projection
@@ -28,12 +29,41 @@ if TYPE_CHECKING:
 
     from anchortm.backends.streamed import Stream
 
-__all__ = ["Columns", "Plan", "StreamedBlocks"]
+__all__ = ["Columns", "LevelWeights", "Plan", "StreamedBlocks"]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
 MOST_ENTRIES = 20_000_000  # entries of standardised columns that are made at once
+
+
+@dataclass(frozen=True, eq=False)
+class LevelWeights:
+    """Weights of environments, the levels of one anchor: factors u of the likelihood, shares of the penalty."""
+
+    factors: Array | None = None
+    shares: Array | None = None
+
+    def weights(self, batch: Batch) -> Array | None:
+        """Return the weights of a batch in the likelihood."""
+        if self.factors is None or batch.anchors is None:
+            return batch.weights
+        own = self.factors[batch.anchors.factors[0]]
+        return own if batch.weights is None else own * batch.weights
+
+    def reweighing(self, batch: Batch) -> Reweighing | None:
+        """Return what they change for the anchors of a batch that has no geometry of all rows."""
+        if batch.anchors is None or (self.factors is None and self.shares is None):
+            return None
+        factor = None if self.factors is None else 1.0 / self.factors[batch.anchors.factors[0]]
+        return Reweighing(factor, self.shares)
+
+    def metric(self, geometry: Projection | None, total: Array) -> Projection | None:
+        """Return the geometry of all rows, whose levels have these total weights."""
+        if geometry is None or (self.factors is None and self.shares is None):
+            return geometry
+        by_level = None if self.factors is None else 1.0 / self.factors
+        return AnchorMetric(geometry, total, Reweighing(None, self.shares), by_level=by_level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +77,7 @@ class Plan:
     coordinates: Coordinates
     geometry: Projection | None
     columns: Columns | None = None
+    levels: LevelWeights = LevelWeights()
 
     def restricted(self, columns: NDArray[np.intp]) -> Plan:
         """Return the plan for some of the covariates."""
@@ -77,13 +108,14 @@ class Plan:
             batch.response,
             batch.X if self.columns is None else self.columns.of(batch.X),
             batch.anchors,
-            batch.weights,
+            self.levels.weights(batch),
             batch.offset,
             self.sign,
             self.reader.anchors is None or self.reader.anchors.frame.intercept,
             coordinates=self.coordinates,
             geometry=self.geometry,
             mixture=batch.mixture,
+            reweighing=self.levels.reweighing(batch),
         )
 
 

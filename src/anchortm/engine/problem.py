@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from anchortm._util.checks import generator
 from anchortm.bases import baseline_values
 from anchortm.engine.data import Data
+from anchortm.engine.environment_weights import Weighting, asks, check_names
 from anchortm.engine.formulation import Formulation
 from anchortm.engine.lost_columns import Shared, identified
 from anchortm.engine.objective.protocol import Objective
@@ -26,6 +27,7 @@ from anchortm.engine.rows.laplace import marginal_rows
 from anchortm.engine.rows.likelihood import build_terms, loglik_and_residuals
 from anchortm.engine.rows.quadrature import MovedRows
 from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedRows
+from anchortm.engine.shrunk_weights import shrinkages
 from anchortm.engine.solve.continuation import restarts, solve, solve_near, solve_path
 from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.solve.newton import Options, Solution
@@ -63,13 +65,37 @@ class Problem(Formulation):
         environments: Any = None,
     ) -> Self:
         """Return the problem for the inputs of a user, after checking them."""
-        return cls.on(spec, prepare(spec.check(), X, y, anchors, sample_weight, offset, environments))
+        return cls.on(
+            spec, prepare(spec.check(), X, y, anchors, sample_weight, offset, environments)
+        ).with_known_names()
 
     @classmethod
     def on(cls, spec: Specification, data: Any) -> Self:
         """Return the problem for checked rows, with the basis made from these rows."""
         rule = spec.rule if data.support is None else spec.rule.with_support(data.support)
-        return cls(spec, data, spec.link, rule(data.response, data.weights))
+        return cls(spec, data, spec.link, rule(data.response, data.weights)).weighed()
+
+    def weighed(self) -> Self:
+        """Return the problem with the weights of environments that the specification asks for; the basis stays."""
+        spec, data = self.spec, self.data
+        rules = {name: getattr(spec, name) for name in ("environment_weights", "anchor_weights")}
+        if not any(map(asks, rules.values())):
+            return self if data.weighting is None else replace(self, data=data.weighed(None))
+        shrunk = [name for name, rule in rules.items() if isinstance(rule, str) and rule == "shrunk"]
+        known = Weighting(rules, copies={} if data.weighting is None else data.weighting.copies)
+        if shrunk:
+            known = replace(known, shrinkage=shrinkages(self, data.weighed(known), shrunk))
+        made = replace(self, data=data.weighed(known))
+        made.data.weights_found  # noqa: B018 - raises an error if an environment lacks a weight
+        return made
+
+    def with_known_names(self) -> Self:
+        """Return the problem of all rows; raise an error if weights name environments that do not occur."""
+        for name, rule in ({} if self.data.weighting is None else self.data.weighting.rules).items():
+            places = self.data.weighed_places(name)
+            if places is not None:
+                check_names(rule, places.labels, name)
+        return self
 
     def kept(self, result: FitResult) -> Self:
         """Return a copy for the fitted model: without the objective, and with the number of nodes that was used."""

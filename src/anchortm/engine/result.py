@@ -72,6 +72,9 @@ class FitResult(LikelihoodFacts):
     row_kinds: dict[str, int]
     time: bool
     n_anchors: int
+    environment_weights: Mapping[Any, float] | None = None  # shares of environments in the likelihood
+    anchor_weights: Mapping[Any, float] | None = None  # shares of environments in the penalty
+    environment_sd: float | None = None  # tau of weights that are shrunk
     float_codes: tuple[str, ...] = ()
     dropped_anchors: tuple[str, ...] = ()
     dropped_classes: tuple[Any, ...] = ()
@@ -244,9 +247,14 @@ class FitResult(LikelihoodFacts):
         return self.xi == 0.0 and (self.scale is None or self.scale.xi == 0.0) and not self.l1 and not self.ridged
 
     @property
+    def reweighed(self) -> bool:
+        """Return whether environments have weights in the likelihood, so that it is not that of the rows."""
+        return self.environment_weights is not None
+
+    @property
     def largest(self) -> bool:
         """Return whether the parameters are those of a maximum-likelihood fit."""
-        return self.unpenalised and self.widened == 1.0 and self.recalibration is None
+        return self.unpenalised and not self.reweighed and self.widened == 1.0 and self.recalibration is None
 
     @property
     def strict(self) -> bool:
@@ -326,6 +334,7 @@ def _of_rows(problem: Problem, objective: Objective) -> dict[str, Any]:
         "row_kinds": about.kinds,
         "time": about.time,
         "n_anchors": 0 if anchors is None else anchors.rank,
+        **data.weights_found,
         "float_codes": about.float_codes,
         "dropped_anchors": () if anchors is None else anchors.dropped,
         "dropped_classes": about.dropped,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from anchortm._util.checks import flag, generator, jobs, level_between, one_number, real_numbers, whole_number
 from anchortm.engine.baseline_rules import BaselineRule
 from anchortm.engine.data import Data
+from anchortm.engine.environment_weights import asks, check_rule
 from anchortm.engine.objective.penalised import Known, Penalty, check_strengths
 from anchortm.engine.objective.scale_effects import check_scale, scale_columns, scale_name
 from anchortm.engine.objective.worst_places import WorstCase
@@ -97,6 +98,8 @@ class Specification:
     missing: str = "error"
     tail: float = 1.0
     worst: WorstCase | None = None  # minimise the loss of the worst places instead
+    environment_weights: Any = "rows"
+    anchor_weights: Any = "rows"
     more: tuple[Any, ...] = ()  # parts beside those of the package
 
     likelihood = "transformation"  # its key in the table of parts
@@ -134,6 +137,8 @@ class Specification:
         jobs(self.n_jobs)
         generator(self.random_state)
         check_missing(self.missing)
+        check_rule(self.environment_weights, "environment_weights")
+        check_rule(self.anchor_weights, "anchor_weights")
         check_strengths(l1=self.l1, l2=self.l2, smooth=self.smooth)
         if not 0.0 < one_number(self.tail, "tail") <= 1.0:
             raise InputError(f"tail must lie in (0, 1], not {self.tail!r}: it is the share of the worst environments")
@@ -173,6 +178,8 @@ class Specification:
             "negative": self.xi < 0.0,
             "tail": self.tail != 1.0,
             "worst": self.worst is not None,
+            "environment_weights": asks(self.environment_weights),
+            "anchor_weights": asks(self.anchor_weights),
         }
         return [name for name, wanted in given.items() if wanted]
 

@@ -309,10 +309,8 @@ def _of_batches(
     return kept, what, n_bootstrap - len(kept)
 
 
-def _refit(problem: Problem, result: FitResult, weights: Array) -> Refitted | None:
-    """Return parameters and steps of the fit with these weights and the basis of the full fit; None if it fails."""
-    keep = weights > 0.0
-    part = problem.data.subset(keep)._replace(weights=weights[keep])
+def _refit(problem: Problem, result: FitResult, part: Data) -> Refitted | None:
+    """Return parameters and steps of the fit to resampled rows with the basis of the full fit; None if it fails."""
     found = _refitted(problem, result, lambda: part)
     # a look at all columns of each sample would take longer than most fits
     return _refitted(problem, result, lambda: _thinned(problem, part)) if found is None else found

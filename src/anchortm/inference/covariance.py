@@ -37,6 +37,7 @@ from anchortm.engine.result import FitResult
 from anchortm.engine.rows.block_sums import Influence
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError, InputTypeError
+from anchortm.inference.environment_shares import check_shares, reweighed_shares
 from anchortm.inputs import parts
 from anchortm.inputs.anchors import groups_of
 from anchortm.inputs.missing import rows_taken
@@ -143,6 +144,8 @@ def _of_batches(problem: Problem, result: FitResult, clusters: Any) -> tuple[Arr
             "independent"
         )
     check_total(result)
+    if problem.data.weighting is not None:
+        check_shares(problem, result)
     objective, work, _ = _work(problem, result, problem.data.without_wide())
     with problem.threads(objective):
         return objective.influence_gram(work), result.n_total
@@ -160,7 +163,7 @@ def check_total(result: FitResult) -> None:
 def default_kind(result: FitResult, clusters: Any) -> str:
     """Return the default kind of standard errors."""
     likeliest = result.xi == 0.0 and (result.scale is None or result.scale.xi == 0.0) and not result.ridged
-    likeliest = likeliest and not result.kinked
+    likeliest = likeliest and not result.kinked and not result.reweighed
     return "hessian" if likeliest and clusters is None else "sandwich"
 
 
@@ -200,6 +203,11 @@ def inverse_hessian(result: FitResult, clusters: Any = None, held: bool = False)
         raise InputError(
             "kind='hessian' needs xi = 0, and a fit without l2 or smooth, because a penalised Hessian is not the "
             "information: use kind='sandwich' or 'bootstrap'"
+        )
+    if result.reweighed:
+        raise InputError(
+            "kind='hessian' needs environment_weights='rows', because a likelihood that weighs environments does not "
+            "have the inverse Hessian as its covariance: use kind='sandwich' or 'bootstrap'"
         )
     if clusters is not None:
         raise InputError("kind='hessian' treats rows as independent: with clusters use kind='sandwich' or 'bootstrap'")
@@ -294,7 +302,7 @@ def _factor(name: str, data: Data) -> Codes:
 def influence(model: Fitted) -> Array:
     """Return the influence of each row on (baseline, coef): the derivative with respect to the row's weight."""
     problem = rows_in_memory(model)
-    shares = np.vstack([block for _, block in _influence(problem, model.result_)])
+    shares = np.vstack([block for _, block in _influence(problem, model.result_, None)])
     order = None if problem.data.anchors is None else problem.data.anchors.order()
     if order is None:
         return shares
@@ -315,7 +323,7 @@ def _sums(problem: Problem, result: FitResult, groups: Codes | None, units: Code
     order = None if data.anchors is None else data.anchors.order()
     weights = data.weights if data.weights is None or order is None else data.weights[order]
     totals = None if groups is None else np.zeros((int(groups.max()) + 1, result.parameters.size))
-    for rows, shares in _influence(problem, result):
+    for rows, shares in _influence(problem, result, groups):
         w = 1.0 if weights is None else weights[rows][:, None]
         if groups is None or totals is None:
             yield la.qr(np.sqrt(w) * shares, mode="r")[0][: shares.shape[1]]  # the triangular root of the Gram matrix
@@ -327,18 +335,48 @@ def _sums(problem: Problem, result: FitResult, groups: Codes | None, units: Code
         yield totals
 
 
-def _influence(problem: Problem, result: FitResult) -> Iterator[tuple[slice, Array]]:
-    """Yield the influence on (baseline, coef) for blocks of rows, in the order of the objective."""
+def _influence(problem: Problem, result: FitResult, groups: Codes | None) -> Iterator[tuple[slice, Array]]:
+    """Yield the influence on (baseline, coef) for blocks of rows, in the order of the objective.
+
+    ``groups`` are drawn whole, which matters for weights of environments only.
+    """
+    if problem.data.weighting is not None:
+        yield slice(None), _reweighed(problem, result, groups)
+        return
     objective, work, more = _work(problem, result, problem.data.without_wide())
     with problem.threads(objective):
         for rows, shares in objective.shares(work):
             yield rows, -shares if more is None else -shares - more[rows]
 
 
-def _work(problem: Problem, result: FitResult, data: Any) -> tuple[Objective, Influence, Array | None]:
+def _reweighed(problem: Problem, result: FitResult, groups: Codes | None) -> Array:
+    """Return the influence of rows, in the order of the objective, if environments have weights."""
+    check_shares(problem, result)
+    data, found = problem.data.without_wide(), []
+    for penalised in (False, True):
+        objective, work, more = _work(problem, result, data, penalised)
+        with problem.threads(objective):
+            own = np.vstack([shares for _, shares in objective.shares(work)])
+        found.append(own if more is None else own + more)
+    order = None if data.anchors is None else data.anchors.order()
+    if order is not None:
+        data, groups = _in_order(data, order), None if groups is None else groups[order]
+    return -reweighed_shares(data, found[0], found[1] - found[0], groups)
+
+
+def _in_order(data: Data, order: Codes) -> Data:
+    """Return rows in another order; levels of anchors that do not occur stay."""
+    anchors = None if data.anchors is None else data.anchors.take(order)
+    return data.take(order)._replace(anchors=anchors)
+
+
+def _work(
+    problem: Problem, result: FitResult, data: Any, penalised: bool = True
+) -> tuple[Objective, Influence, Array | None]:
     """Return the objective of the fit, the terms of the influence of rows (with the opposite sign), and an addition.
 
-    The addition is the influence through a parameter that was estimated first and then held fixed; None without one.
+    If not ``penalised``, the terms are those of the likelihood alone, at the same estimate. The addition is the
+    influence through a parameter that was estimated first and then held fixed; None without one.
     """
     objective = problem.make_objective(result.link, data)
     coordinates = objective.coordinates
@@ -353,6 +391,8 @@ def _work(problem: Problem, result: FitResult, data: Any) -> tuple[Objective, In
         J = coordinates.jacobian_at(v).T
         before = problem.estimated_before(data, result, objective, v, pull)
         more = None if before is None else np.outer(before[0], (before[1] @ bread + before[2] @ K) @ J)
+        if not penalised:
+            pull, K = np.zeros_like(pull), np.zeros_like(K)
         return objective, objective.influence(v, pull, bread @ J, K @ J), more
 
 

@@ -91,6 +91,11 @@ def likelihood_ratio_test(smaller: Fitted, larger: Fitted) -> LikelihoodRatio:
         raise InputError(
             "a likelihood-ratio test compares maximum-likelihood fits: both models need xi = 0, and no l1, l2 or smooth"
         )
+    if small.reweighed or large.reweighed:
+        raise InputError(
+            "a likelihood-ratio test needs environment_weights='rows', because other weights change the distribution "
+            "of the statistic"
+        )
     if small.n_total != large.n_total:
         raise InputError(
             f"the models were fitted to different rows ({small.n_total:g} and {large.n_total:g}): fit both to the same "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +18,7 @@ from anchortm.backends.streamed import Stream
 from anchortm.engine.data import Data
 from anchortm.exceptions import AnchorTMWarning, IdentificationError, InputError
 from anchortm.inference.covariance import cluster_codes, few_clusters
+from anchortm.inference.environment_shares import whole_places
 
 __all__ = ["batched_groups", "counts_of", "resampled", "succeeded"]
 
@@ -28,7 +31,7 @@ MOST_FAILURES = 0.1  # the bootstrap raises an error if a larger fraction of its
 
 def resampled(
     data: Data,
-    refit: Callable[[Array], T | None],
+    refit: Callable[[Data], T | None],
     n_bootstrap: int,
     clusters: Any,
     random_state: Any,
@@ -37,7 +40,7 @@ def resampled(
 ) -> tuple[list[T], str, int]:
     """Return refits to resampled rows, what was resampled, and the number of refits that failed.
 
-    ``refit`` takes the new weights of all rows and returns None if it fails.
+    ``refit`` takes the resampled rows and returns None if it fails.
     """
     n_bootstrap, n_jobs = whole_number(n_bootstrap, "n_bootstrap", 2), jobs(n_jobs)
     groups, what = _resampled(data, clusters)
@@ -51,9 +54,28 @@ def resampled(
     rng = generator(random_state)
     samples = (_resampled_weights(rng, groups, data) for _ in range(n_bootstrap))
     with Task("bootstrap", n_bootstrap, progress) as task, one_blas_thread():  # small fits are faster without threads
-        found = task.map(refit, samples, n_jobs)
+        found = task.map(partial(_refit, refit, data, groups), samples, n_jobs)
     kept = succeeded(found)
     return kept, what, n_bootstrap - len(kept)
+
+
+def _refit(refit: Callable[[Data], T | None], data: Data, groups: Codes | None, weights: Array) -> T | None:
+    """Return the fit to rows with these weights."""
+    keep = weights > 0.0
+    part = data.subset(keep)._replace(weights=weights[keep])
+    if data.weighting is None or groups is None:
+        return refit(part)
+    # environments that are drawn whole count as often as they are drawn
+    times = weights if data.weights is None else weights / data.weights
+    copies = {}
+    for name in data.weighting.rules:
+        places = data.weighed_places(name)
+        if places is not None:
+            whole = whole_places(places.codes, len(places.labels), groups)
+            drawn = np.ones(len(places.labels))
+            drawn[places.codes] = times
+            copies[name] = {label: x for label, x, own in zip(places.labels, drawn.tolist(), whole, strict=True) if own}
+    return refit(part._replace(weighting=replace(data.weighting, copies=copies)))
 
 
 def succeeded(found: Sequence[T | None]) -> list[T]:

@@ -264,6 +264,11 @@ def _joint(model: Fitted, kind: str) -> _Joint:
     if kind == "hessian":
         return _Joint(steps, mean, slopes, inverse_hessian(result))
     check_total(result)
+    if result.reweighed:
+        raise InputError(
+            "bands of the baseline of CoxPH do not support environment_weights from a covariance: use "
+            "uncertainty='bootstrap'"
+        )
     anchors = problem.data.anchors
     order = None if anchors is None else anchors.order()
     shares = influence(model) if order is None else influence(model)[order]

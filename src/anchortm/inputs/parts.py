@@ -25,7 +25,10 @@ __all__ = [
     "why_not",
 ]
 
-PARTS = ("strata", "varying", "scale", "random", "l1", "l2", "smooth", "offset", "weights", "wide", "tail", "boosting")
+PARTS = (
+    *("strata", "varying", "scale", "random", "l1", "l2", "smooth", "offset", "weights", "environment_weights"),
+    *("anchor_weights", "tail", "wide", "boosting"),
+)
 ENGINES = ("transformation", "mean", "partial")
 PLACES = ("memory", "batches")
 ENDS = ("infinite",)
@@ -42,6 +45,8 @@ NAMES = {
     "smooth": "smooth terms",
     "offset": "an offset",
     "weights": "weights",
+    "environment_weights": "environment weights",
+    "anchor_weights": "anchor weights",
     "wide": "a sparse X or factors of more than 100 levels",
     "tail": "a tail share",
     "worst": "WorstEnvironment",
@@ -96,6 +101,17 @@ REASONS: dict[frozenset[str], str] = {
             "a coefficient that may be exactly 0 does not have a normal distribution, even with many rows; use "
             "kind='bootstrap', or fit the selected covariates without l1 to other rows",
         ),
+        (
+            "environment_weights",
+            ("score_test",),
+            "the scores of weighted environments do not have the weighted information as their variance; leave "
+            "environment_weights out, because the test asks about the residuals of all rows",
+        ),
+        (
+            "negative",
+            ("environment_weights", "anchor_weights"),
+            "the loss stays bounded for xi from -1/2 if each row counts alike; set xi to 0 or more",
+        ),
         ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
         ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
         ("random", ("scale",), _ONE_SCALE),
@@ -112,6 +128,7 @@ REASONS: dict[frozenset[str], str] = {
         ("tail", ("boosting",), "trees are grown on the penalty of all environments; leave tail out"),
         ("tail", ("sandwich",), _KINKED),
         ("worst", ("sandwich",), _KINKED),
+        ("worst", ("environment_weights", "anchor_weights"), "losses are taken by place; use its own weights="),
         ("worst", ("tail",), "there is no penalty whose tail could count; leave one of them out"),
         ("worst", ("scale", "random"), "the loss of a place is implemented for rows with one scale and no clusters"),
         ("worst", ("l1",), "kinks of coefficients and of places are not implemented together; use l2"),

@@ -35,6 +35,11 @@ class Inference(EstimatorInNotebook, Times):
                 "AIC and BIC are for maximum-likelihood fits, with xi = 0 and without l1, l2 or smooth: compare "
                 "penalised fits by left-out environments"
             )
+        if result.reweighed:
+            raise UnavailableError(
+                "AIC and BIC need environment_weights='rows', because with other weights loglik_ is not that of the "
+                "rows: compare fits by left-out environments"
+            )
         if result.quasi:
             raise UnavailableError(
                 f"AIC and BIC need a likelihood, and {result.link.family} models with a dispersion other than 1 do not "

@@ -37,7 +37,7 @@ M = TypeVar("M", bound=type)
 SHARED = (  # arguments that the specification takes unchanged
     *("xi", "anchor_intercept", "anchor_names", "strata", "varying", "random", "n_nodes", "tol", "max_iter", "n_jobs"),
     *("verbose", "n_restarts", "random_state", "start", "scale", "xi_scale", "l1", "l2", "penalty_factor", "smooth"),
-    *("missing", "tail"),
+    *("missing", "tail", "environment_weights", "anchor_weights"),
 )
 
 
@@ -81,6 +81,8 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
     smooth: float = 0.01
     missing: How = "error"
     tail: float = 1.0
+    environment_weights: Any = "rows"
+    anchor_weights: Any = "rows"
     place_variance: bool = False
 
     # subclasses define these
@@ -269,7 +271,7 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         model: Self = with_roles(self, made)
         spec = model.specification().check()
         stream.learn(spec)
-        return model, self._problem_type.on(spec, stream)
+        return model, self._problem_type.on(spec, stream).with_known_names()
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None) -> Self:
         """Return the model fitted to a table that is read in batches, with the roles that the formula names."""

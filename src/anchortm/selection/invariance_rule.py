@@ -225,6 +225,9 @@ def xi_by_score_test(
     if problem.data.anchors is None:
         raise InputError("a test of invariance needs anchors: pass them after y, or name them after '|' in a formula")
     objective, options = problem.objective, problem.spec.quiet
+    tested = objective  # the test does not depend on the weights of the penalty
+    if problem.data.weighting is not None:
+        tested = problem.with_data(problem.data.weighed(None)).objective
     check_directions(objective)
     directions, free = _sizes(objective)
     if directions > free:
@@ -242,7 +245,7 @@ def xi_by_score_test(
                 f"the fit at xi = {solution.xi:.3g} did not converge ({solution.reason}), so invariance cannot be "
                 "tested there"
             )
-        rows.append({"xi": solution.xi} | _test(objective, solution))
+        rows.append({"xi": solution.xi} | _test(tested, solution))
         task.step(label=f"score tests, p = {rows[-1]['pvalue']:.2g} at xi = {solution.xi:.3g}")
         return rows[-1]["pvalue"] >= level
 

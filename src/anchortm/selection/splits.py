@@ -116,7 +116,7 @@ def bare(data: Data) -> Data:
     design = Design(np.zeros((len(data.response), 0)), (), data.design.named)
     return data._replace(
         design=design, mixture=None, strata=None, clusters=None, anchors=None, near=(), covariate_ranges=None
-    )
+    ).weighed(None)
 
 
 def bare_specification(spec: Specification) -> Specification:
@@ -124,7 +124,8 @@ def bare_specification(spec: Specification) -> Specification:
     nothing: dict[str, Any] = dict.fromkeys(
         ("anchor_names", "strata", "varying", "random", "scale", "xi_scale", "penalty_factor", "start")
     )
-    return spec.at(xi=0.0, l1=0.0, l2=0.0, tail=1.0, worst=None, **nothing)
+    plain = {"tail": 1.0, "worst": None, "environment_weights": "rows", "anchor_weights": "rows"}
+    return spec.at(xi=0.0, l1=0.0, l2=0.0, **plain, **nothing)
 
 
 def without_covariates(problem: Problem) -> Problem:

@@ -12,10 +12,11 @@ from anchortm.bases import Basis
 from anchortm.engine.objective.mean import MeanObjective
 from anchortm.engine.objective.normal import NormalObjective
 from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.rows.anchor_metric import Reweighing, reweighed
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import Layout, check_inside, layout
-from anchortm.engine.rows.projections import Centred, Projection, projection
+from anchortm.engine.rows.projections import Centred, Projection
 from anchortm.engine.rows.standardised import BLOCK_ROWS, make_coordinates, standardised
 from anchortm.exceptions import InputError
 from anchortm.families import Family
@@ -48,11 +49,13 @@ def build_objective(
     coordinates: Coordinates | None = None,
     geometry: Projection | None = None,
     mixture: Mixture | None = None,
+    reweighing: Reweighing | None = None,
 ) -> RowObjective:
     """Return the anchor loss of these rows; h = a(y)'theta + sign * (x'beta + offset).
 
     Inside, rows are ordered by the main anchor factor. Weights must be positive. A batch of a larger data set comes
-    with the ``coordinates`` of all its rows and the ``geometry`` of their anchors.
+    with the ``coordinates`` of all its rows and the ``geometry`` of their anchors. ``reweighing`` says how weights of
+    environments enter the penalty; those of the likelihood are in ``weights``.
     """
     family = link if isinstance(link, Family) else None
     check_inside(basis, response)  # before rows are reordered, because errors name rows
@@ -60,13 +63,14 @@ def build_objective(
     if order is not None and anchors is not None:  # rows of a group become neighbours
         response, anchors = response[order], anchors.take(order)
         weights, offset, mixture = _ordered(weights, offset, mixture, order)
+        reweighing = None if reweighing is None else reweighing.take(order)
     parts = layout(basis, response) if family is None else _mean_layout(family, response)
     unit = 1.0 if family is None else family.eta_unit
     offset = offset if offset is None or family is None else offset / unit
     if coordinates is None:
         coordinates = replace(make_coordinates(basis, parts, X, sign, mixture), unit=unit)
     rows = [standardised(basis, part, X, order, sign, coordinates, weights, offset, mixture) for part in parts]
-    projected = _projected(anchors, weights, anchor_intercept, geometry, family)
+    projected = _projected(anchors, weights, anchor_intercept, geometry, family, reweighing)
     blocks = MemoryBlocks(rows, projected, len(response), weights, _block_rows(X, projected, block_rows), n_jobs)
     names = names or tuple(f"x{j}" for j in range(X.shape[1]))
     if family is not None:
@@ -94,11 +98,12 @@ def _projected(
     intercept: bool,
     geometry: Projection | None,
     family: Family | None,
+    reweighing: Reweighing | None,
 ) -> Projection | None:
     """Return the projection on the anchors of these rows; deviance residuals, whose mean is not 0, need it centred."""
     if anchors is None:
         return None
-    projected = projection(anchors, weights, intercept) if geometry is None else geometry.on(anchors)
+    projected = reweighed(anchors, weights, intercept, reweighing) if geometry is None else geometry.on(anchors)
     centred = family is not None and family.residual == "deviance"
     return Centred(projected, weights, len(anchors)) if centred else projected
 

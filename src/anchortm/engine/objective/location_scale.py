@@ -190,16 +190,16 @@ class ScaledObjective(RowObjective):
             [share * self._root(sums) for share, sums in zip(self.mix, arrays, strict=True) if share > 0.0]
         )
 
-    def _spreads(self, t: Array | None, mixed: bool = True) -> tuple[Array | None, Array | None]:
-        """Return coordinates of t as coefficients of the anchors, for r and for r_s."""
+    def _spreads(
+        self, t: Array | None, mixed: bool = True, projected: bool = False
+    ) -> tuple[Array | None, Array | None]:
+        """Return coordinates of t as coefficients of the anchors, for r and for r_s; ``projected``: those of P r."""
         if t is None or self.anchors is None:
             return None, None
+        of = self.anchors.projection_of if projected else self.anchors.coefficients
         rank = t.shape[0] // sum(share > 0.0 for share in self.mix)
         parts = iter([t[:rank], t[rank:]])
-        found = [
-            None if share == 0.0 else self.anchors.coefficients((share if mixed else 1.0) * next(parts))
-            for share in self.mix
-        ]
+        found = [None if share == 0.0 else of((share if mixed else 1.0) * next(parts)) for share in self.mix]
         return found[0], found[1]
 
     def _first_order(self, v: Array) -> ScaledLogLikelihood:
@@ -225,7 +225,8 @@ class ScaledObjective(RowObjective):
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> ScaledInfluence:
         """Return the work that gives the rows' shares in the influence."""
         link, v, k, m = self._where(v)
-        pulls, Ks, ts = (self._spreads(part, mixed=False) for part in (pull, K, self.sums(v).t))
+        pulls, Ks = (self._spreads(part, mixed=False) for part in (pull, K))
+        ts = self._spreads(self.sums(v).t, mixed=False, projected=True)
         return ScaledInfluence(link, v, k, bread, None, None, None, m=m, pulls=pulls, Ks=Ks, ts=ts, mix=self.mix)
 
     def convexity(self, sums: Sums, xi: float) -> Convexity:

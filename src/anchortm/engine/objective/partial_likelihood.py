@@ -23,9 +23,10 @@ from anchortm.engine.objective.anchored import AnchoredObjective, InfluenceInput
 from anchortm.engine.objective.baseline_steps import BaselineSteps
 from anchortm.engine.objective.protocol import Convexity, Derivatives, Point, Sums
 from anchortm.engine.objective.separation import ordering
+from anchortm.engine.rows.anchor_metric import Reweighing, reweighed
 from anchortm.engine.rows.block_sums import weighted_gram
 from anchortm.engine.rows.coordinates import Coordinates
-from anchortm.engine.rows.projections import Projection, projection
+from anchortm.engine.rows.projections import Projection
 from anchortm.engine.rows.risk_sets import Outcome, RiskSets
 from anchortm.engine.rows.standardised import BLOCK_ROWS
 from anchortm.exceptions import IdentificationError, SeparationError
@@ -284,7 +285,7 @@ class PartialObjective(AnchoredObjective):
             rows += own[:, None] * bread
         result = self._all(rows)
         if self.anchors is not None and self._part is not None:
-            Pr = self._part.spread(self.anchors.coefficients(self.sums(work.v).t))
+            Pr = self._part.projected(self.anchors.projection_of(self.sums(work.v).t))
             for j, direction in enumerate(self._part.spread(self.anchors.coefficients(work.K)).T):
                 along = direction[sets.order]
                 result[:, j] -= self._all(score(along, mean(along))) + direction * Pr
@@ -363,14 +364,19 @@ def build_partial(
     anchors: AnchorColumns | None,
     anchor_intercept: bool,
     names: tuple[str, ...],
+    reweighing: Reweighing | None = None,
 ) -> PartialObjective:
-    """Return the anchor loss of these rows; rows are ordered by the main anchor factor inside."""
+    """Return the anchor loss of these rows; rows are ordered by the main anchor factor inside.
+
+    ``reweighing`` says how weights of environments enter the penalty; those of the likelihood are in the outcome.
+    """
     if not outcome.dead.any():
         raise IdentificationError("no row has an event: a partial likelihood needs at least one")
     order = None if anchors is None else anchors.order()
     if order is not None and anchors is not None:
         outcome, anchors = outcome.take(order), anchors.take(order)
-    projected = None if anchors is None else projection(anchors, outcome.weights, anchor_intercept)
+        reweighing = None if reweighing is None else reweighing.take(order)
+    projected = None if anchors is None else reweighed(anchors, outcome.weights, anchor_intercept, reweighing)
     sets = outcome.risk_sets()
     mean = X.mean(axis=0)
     scale = np.array([float(np.sqrt(np.mean((x - c) ** 2))) for x, c in zip(X.T, mean, strict=True)])

@@ -200,10 +200,8 @@ class RowObjective(SingleRows):
         return Derivatives(coordinates.fold(gradient), H, coordinates.fold(E))
 
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Influence:
-        t = self.sums(v).t
-        return Influence(
-            self.link, v, self.coordinates.n_baseline, bread, self._spread(pull), self._spread(K), self._spread(t)
-        )
+        t = None if self.anchors is None else self.anchors.projection_of(self.sums(v).t)
+        return Influence(self.link, v, self.coordinates.n_baseline, bread, self._spread(pull), self._spread(K), t)
 
     def shares(self, work: Any) -> Iterator[tuple[slice, Array]]:
         for block in self.memory.blocks:

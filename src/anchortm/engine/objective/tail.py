@@ -30,21 +30,22 @@ class AnchorTail(TailRisk):
 
     def __init__(self, objective: Objective, xi: float, shares: Array, tail: float) -> None:
         self.objective, self.rho, self.coordinates = objective, xi, objective.coordinates
-        self.shares, self.caps = shares, shares / tail
-        self.units = objective.n_total * shares  # t_e^2 is this times the squared mean residual
+        self.caps = shares / tail
+        # the squared mean residual is t_e^2 times this; an environment without a share has no residual here
+        self.units = np.where(shares > 0.0, 1.0 / (objective.n_total * np.where(shares > 0.0, shares, 1.0)), 0.0)
 
     def values(self, v: Array) -> tuple[float, Array]:
         sums = self.objective.sums(v)
-        return -sums.loglik / self.objective.n_total, sums.t**2 / self.units
+        return -sums.loglik / self.objective.n_total, sums.t**2 * self.units
 
     def expand(self, v: Array, weights: Array) -> Expansion:
         n, t = self.objective.n_total, self.objective.sums(v).t
-        pulls = 2.0 * self.rho * n * weights / self.units
+        pulls = 2.0 * self.rho * n * weights * self.units
         d = self.objective.derivatives(v, pulls * t)
         loglik = self.objective.sums(v).loglik
-        slopes = (2.0 * t / self.units)[:, None] * d.E
+        slopes = (2.0 * t * self.units)[:, None] * d.E
         hessian = (d.matrix + (d.E.T * pulls) @ d.E) / n
-        return Expansion(-loglik / n, t**2 / self.units, d.gradient / n, slopes, hessian)
+        return Expansion(-loglik / n, t**2 * self.units, d.gradient / n, slopes, hessian)
 
 
 class TailObjective(Wrapped):
@@ -81,7 +82,7 @@ class TailObjective(Wrapped):
     def finished(self, solution: Solution, options: Options) -> Solution:
         risk = AnchorTail(self.inner, solution.xi, self.place_shares, self.tail)
         if not 0.0 < solution.xi < math.inf:  # no penalty, or none left: the worst share does not matter
-            values = solution.sums.t**2 / risk.units
+            values = solution.sums.t**2 * risk.units
             weights = worst_share(values, risk.caps)[1]
             return replace(solution, decisive=self._decisive(weights, values))
         found = minimise_risk(risk, solution.v, options, solution.xi)

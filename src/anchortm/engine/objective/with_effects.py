@@ -111,6 +111,6 @@ class EffectsObjective(AnchoredObjective):
         own[:, self.n_fixed :] *= self.effects.slopes(work.v[self.n_fixed :])[0]
         result: Array = own @ work.bread
         if self.anchors is not None and self._part is not None:
-            rest = r - self._part.spread(self.anchors.coefficients(self.sums(work.v).t))
+            rest = r - self._part.projected(self.anchors.projection_of(self.sums(work.v).t))
             result += self._part.spread(self.anchors.coefficients(work.K)) * rest[:, None]
         return result if work.every is None else result + work.every

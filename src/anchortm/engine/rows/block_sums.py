@@ -436,6 +436,6 @@ class Influence(Work):
         shares = gradient @ self.bread
         if block.anchors is not None and self.K is not None and self.t is not None:
             part = block.anchors.part(block.rows)
-            r -= part.spread(self.t) + (0.0 if self.centre is None else self.centre[0])
+            r -= part.projected(self.t) + (0.0 if self.centre is None else self.centre[0])
             shares += part.spread(self.K) * r[:, None]
         return shares, weights

@@ -69,6 +69,10 @@ class Part(ABC):
     def spread(self, coefficients: Array) -> Array:
         """Return A @ coefficients for these rows (a vector, or a column for each of several)."""
 
+    def projected(self, coefficients: Array) -> Array:
+        """Return P v for these rows, from the coefficients that ``Projection.projection_of`` returns."""
+        return self.spread(coefficients)
+
 
 class Projection(ABC):
     """P_A for n rows with weights; see the module's docstring for the three kinds."""
@@ -77,6 +81,7 @@ class Projection(ABC):
     n_sums: int
     dropped: tuple[str, ...] = ()
     shares: Array | None = None  # of each level in the penalty, if the anchors are one factor
+    contracts: bool = True  # whether |t|^2 is at most v'Wv
 
     @abstractmethod
     def part(self, rows: NDArray[np.intp] | slice) -> Part:
@@ -89,6 +94,10 @@ class Projection(ABC):
     @abstractmethod
     def coefficients(self, t: Array) -> Array:
         """Return k with A k = Q t."""
+
+    def projection_of(self, t: Array) -> Array:
+        """Return k with A k = P v, for the coordinates t of v."""
+        return self.coefficients(t)
 
     @abstractmethod
     def gram(self, weights: Array) -> Array:
@@ -132,6 +141,7 @@ class Centred(Projection):
         self.inner = anchors
         self.rank, self.n_sums, self.dropped = anchors.rank, anchors.n_sums, anchors.dropped
         self.shares = anchors.shares
+        self.contracts = anchors.contracts
         if sums is None:
             sums = anchors.weight_sums(weights, n_rows)
         constant = anchors.root(sums)
@@ -153,6 +163,9 @@ class Centred(Projection):
 
     def coefficients(self, t: Array) -> Array:
         return self.inner.coefficients(t)
+
+    def projection_of(self, t: Array) -> Array:
+        return self.inner.projection_of(t)
 
     def gram(self, weights: Array) -> Array:
         return self._off(self._off(self.inner.gram(weights)).T)

@@ -318,7 +318,7 @@ class ScaledInfluence(Influence):
             part = block.anchors.part(block.rows)
             for share, values, K, t in zip(self.mix, residuals, self.Ks, self.ts, strict=True):
                 if K is not None and t is not None:
-                    shares += part.spread(K) * (share * values - part.spread(t))[:, None]
+                    shares += part.spread(K) * (share * values - part.projected(t))[:, None]
         return shares, weights
 
     def _gradient(self, piece: Piece) -> tuple[Array, First]:

@@ -73,7 +73,8 @@ def _shrunken_inverse(objective: Objective, gram: Array, E: Array, weight: float
     root = la.solve_triangular(np.triu(factor), np.eye(gram.shape[0]))  # gram^-1 = root root'
     _, singular, vectors = np.linalg.svd(np.linalg.qr(E, mode="r") @ root)
     values = np.zeros(gram.shape[0])
-    values[: singular.size] = np.minimum(singular, 1.0) ** 2
+    largest = 1.0 if objective.anchors is None or objective.anchors.contracts else math.inf  # but for rounding errors
+    values[: singular.size] = np.minimum(singular, largest) ** 2
     turned = root @ vectors.T
     return np.asarray((turned / (1.0 + weight * values)) @ turned.T)
 

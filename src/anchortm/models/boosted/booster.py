@@ -90,6 +90,7 @@ class Booster:
         self.order = np.arange(n) if order is None else order
         self.data = data = data if order is None else _reordered(data, order)
         self.problem = problem = kind.on(spec, data)
+        self.data = problem.data
         self.xi, self.sign, self.options = float(spec.xi), spec.sign, spec.quiet
         self.link, self.basis = problem.link, problem.basis
         self.objective: Objective = problem.objective
@@ -122,7 +123,7 @@ class Booster:
         if P is None or self._part is None:
             return np.zeros_like(values)
         sums = np.zeros(P.n_sums)
-        self._part.add(sums, values if self.data.weights is None else values * self.data.weights, None)
+        self._part.add(sums, values if self.weights is None else values * self.weights, None)
         return self._part.spread(P.coefficients(P.root(sums)))
 
     def pseudo_residuals(self) -> Array:
@@ -133,7 +134,12 @@ class Booster:
         if self.xi != 0.0:
             r, dr = (rows.of_rows([getattr(t.penalised, name) for t in values]) for name in ("r", "dr"))
             pull = pull + 2.0 * self.xi * dr * self.project(r)
-        return np.asarray(-self.sign * (pull if self.data.weights is None else self.data.weights * pull))
+        return np.asarray(-self.sign * (pull if self.weights is None else self.weights * pull))
+
+    @property
+    def weights(self) -> Array | None:
+        """Return the weights of rows in the likelihood."""
+        return self.rows.weights
 
     @property
     def rows(self) -> RowObjective:
@@ -244,4 +250,5 @@ def _reordered(data: Data, order: NDArray[np.intp]) -> Data:
         weights=part.weights,
         offset=part.offset,
         mixture=part.mixture,
+        environments=part.environments,
     )

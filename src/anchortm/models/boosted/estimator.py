@@ -246,9 +246,11 @@ class AnchorBoostedTM(LeftOut, EstimatorInNotebook, FormulaMixin, BaseEstimator)
             raise InputError("X is None: boosting needs covariates; without them fit the model itself")
         data = prepare_unchecked(spec, X, y, anchors, sample_weight, offset)
         check_covariates(self.learner, spec, data.design)
-        made = self._kind.on(spec, checked(self.learner, spec, data))
+        known = data.places is not None  # else environments, which have weights, may come later
+        plain = spec if known else spec.at(environment_weights="rows")
+        made = self._kind.on(plain, checked(self.learner, spec, data))
         made.check_anchors()
-        return made
+        return replace(made, spec=spec)
 
     @property
     def _kind(self) -> type[Problem]:
@@ -306,6 +308,7 @@ class AnchorBoostedTM(LeftOut, EstimatorInNotebook, FormulaMixin, BaseEstimator)
         data = problem.data.numbered()
         if groups is not None:
             data = data._replace(environments=Strata(groups[0], tuple(groups[1].tolist())))
+        data = self._kind.on(problem.spec, data).with_known_names().data
         if not self.place_variance:
             return self._fit(problem.spec, data, groups)
         fitted = copy(self)._fit(problem.spec, data, groups)  # a failure below leaves this model unchanged
@@ -364,7 +367,7 @@ class AnchorBoostedTM(LeftOut, EstimatorInNotebook, FormulaMixin, BaseEstimator)
             found = booster.step(X / scale, self.learning_rate)
             return None if found is None else found / scale
         pull = booster.pseudo_residuals()
-        tree, leaf = grow(bins, pull, booster.data.weights, self.max_leaf_nodes, self.min_samples_leaf, self.l2_leaf)
+        tree, leaf = grow(bins, pull, booster.weights, self.max_leaf_nodes, self.min_samples_leaf, self.l2_leaf)
         if tree.leaves.size < 2:
             return None
         values = booster.leaf_step(leaf, tree.leaves.size, self.learning_rate, self.l2_leaf)

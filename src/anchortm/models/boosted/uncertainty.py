@@ -105,7 +105,7 @@ class Resampled(CopiedWithRows, Adapted):
         rule = Given(self.model_.result_.basis)
         front = {name: self.__dict__[name] for name in FRONT & self.__dict__.keys()}
         fresh = clone(self).set_params(n_rounds=boosted.n_rounds, validation=None)
-        refit = partial(_refit, fresh, fresh.specification().at(rule=rule), self._data, front)
+        refit = partial(_refit, fresh, fresh.specification().at(rule=rule), front)
         models, what, failed = resampled(self._data, refit, n_bootstrap, clusters, random_state, n_jobs, progress)
         return BoostedBootstrap(tuple(models), what, failed)
 
@@ -240,10 +240,8 @@ class Resampled(CopiedWithRows, Adapted):
             return estimate, [model.predict_distribution(X, offset=offset) for model in models]
 
 
-def _refit(model: Any, spec: Specification, data: Data, front: dict[str, Any], weights: Array) -> Any:
-    """Return the model fitted with these weights, without its rows; None if the fit fails."""
-    keep = weights > 0.0
-    part = data.subset(keep)._replace(weights=weights[keep])
+def _refit(model: Any, spec: Specification, front: dict[str, Any], part: Data) -> Any:
+    """Return the model fitted to resampled rows, without them; None if the fit fails."""
     if part.dropped:
         return None
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,6 +101,10 @@ class Decisive:
             "no bound, because the likelihood is not known to be concave" if math.isnan(self.gap) else f"{self.gap:.1e}"
         )
         return facts | {"duality gap": gap}
+
+    def times(self, factor: float) -> Decisive:
+        """Return the same with values in another unit."""
+        return replace(self, values=factor * self.values)
 
     def remarks(self) -> Iterator[str]:
         """Yield warnings: about losses that depend on the unit of time, and about places of a few rows that decide."""

@@ -445,4 +445,5 @@ def _in_units(solution: Solution, link: Family, n: float) -> Solution:
     unit, constant = link.loss_unit**2, link.lacking
     history = [row | {"loss": row["loss"] * unit + constant} for row in solution.history]
     sums = Sums(solution.sums.loglik * unit - n * constant, solution.sums.t * link.loss_unit)
-    return replace(solution, sums=sums, loss=solution.loss * unit + constant, history=history)
+    decisive = None if solution.decisive is None else solution.decisive.times(unit)
+    return replace(solution, sums=sums, loss=solution.loss * unit + constant, history=history, decisive=decisive)

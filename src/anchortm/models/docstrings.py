@@ -60,6 +60,13 @@ SHARED = """
     missing : {{"error", "drop"}}
         What a fit does with rows that have missing values in any column it uses: raise an error that lists the
         columns, or leave the rows out. ``rows_used_`` and ``missing_`` say which.
+    environment_weights : {{"rows", "equal", "shrunk"}} or dict
+        How much each environment counts in the likelihood: as its rows do; as much as any other; in between, by how
+        precisely its rows measure a shift of h, given how much places differ; or a weight for each by name. Weights
+        are divided by their sum, ``environment_weights_``. Environments are those passed to ``fit``, or the anchors if
+        they are one factor.
+    anchor_weights : {{"rows", "equal", "shrunk"}} or dict
+        The same for the penalty; the anchors must be one factor. The two choices are independent.
     place_variance : bool
         Whether the fit also measures how much places differ, ``place_sd_``. Otherwise it is measured at the first
         use, which a saved model cannot do.
@@ -99,7 +106,8 @@ ATTRIBUTES = """
     n_clusters_ : int
         Number of clusters with random effects.
     loglik_ : float
-        Log-likelihood, summed over rows, without penalties.
+        Log-likelihood, summed over rows, without penalties. With ``environment_weights`` the sum has the weights of
+        the likelihood, so that ``loss_`` is -``loglik_`` / ``n_total_`` plus the penalties.
     loss_ : float
         The anchor loss, a mean over rows, including the elastic net. At xi = inf, the mean negative log-likelihood.
     l1_, l2_ : float
@@ -110,7 +118,14 @@ ATTRIBUTES = """
         Effective degrees of freedom of each smooth term, from 1 (a straight line) to its number of columns. Empty
         without smooth terms.
     penalty_ : float
-        Mean squared projection of the score residuals on the anchors, not multiplied by xi.
+        Mean squared projection of the score residuals on the anchors, not multiplied by xi. With ``anchor_weights``
+        the weighted mean over environments of their squared mean residuals.
+    environment_weights_, anchor_weights_ : Series
+        With ``environment_weights`` or ``anchor_weights``: share of each environment in the likelihood and in the
+        penalty.
+    environment_sd_ : float
+        With weights that are "shrunk": the standard deviation of shifts between environments that they were made
+        with, from the maximum-likelihood fit to all rows.
     converged_, n_iter_ : bool, int
         Whether the fit reached its tolerance, and the number of iterations.
     kkt_ : float

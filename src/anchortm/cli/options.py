@@ -32,6 +32,8 @@ ARGUMENTS = (  # options that are parameters of the model
     "varying",
     "scale",
     "missing",
+    "environment_weights",
+    "anchor_weights",
 )
 FILES = ".csv, .parquet or .json"
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "space": " "}
@@ -113,6 +115,13 @@ def add_model(command: argparse.ArgumentParser, xis: str = "0", needed: bool = T
     group.add_argument("--scale", metavar="TERMS", help="terms that also change the spread of the outcome")
     group.add_argument("--weights", metavar="COLUMN", help="column of weights")
     group.add_argument("--offset", metavar="COLUMN", help="column of offsets")
+    for where, what in (("environment", "likelihood"), ("anchor", "penalty")):
+        group.add_argument(
+            f"--{where}-weights",
+            choices=["rows", "equal", "shrunk"],
+            metavar="HOW",
+            help=f"how places count in the {what}: by their rows (the default), equal, or shrunk, in between",
+        )
     group.add_argument(
         "--missing",
         choices=["error", "drop"],

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["in_shell"]
 
 RENAMED = {"log_first": "log-first", "sample_weight": "weights", "n_jobs": "jobs", "xis": "xi", "min_rows": "min-rows"}
+RENAMED |= {"environment_weights": "environment-weights", "anchor_weights": "anchor-weights"}
 OPTIONS = {name: f"--{option}" for name, option in RENAMED.items()} | {
     name: f"--{name}"
     for name in (

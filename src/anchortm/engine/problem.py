@@ -87,6 +87,12 @@ class Problem(Formulation):
             known = replace(known, shrinkage=shrinkages(self, data.weighed(known), shrunk))
         made = replace(self, data=data.weighed(known))
         made.data.weights_found  # noqa: B018 - raises an error if an environment lacks a weight
+        places = made.data.weighed_places("environment_weights")
+        if places is not None and data.clusters is not None and not data.clusters.within(places.codes):
+            raise InputError(
+                "environment_weights count clusters with random effects as often as their environment, but rows of a "
+                "cluster are in several environments: weigh environments that contain whole clusters"
+            )
         return made
 
     def with_known_names(self) -> Self:

@@ -36,8 +36,10 @@ def check_shares(problem: Problem, result: FitResult) -> None:
             "the sandwich with weights of environments needs the rows in memory, but these were read in batches: "
             f"{remedy}"
         )
-    if result.reweighed and result.ridged:
-        raise InputError(f"the sandwich does not support environment_weights together with l2 or smooth: {remedy}")
+    if result.reweighed and isinstance(problem.spec.penalty_factor, str):
+        raise InputError(
+            f"the sandwich does not support environment_weights together with penalty_factor='deviation': {remedy}"
+        )
     if problem.spec.likelihood == "partial" and result.xi != 0.0 and not _alike(data):
         raise InputError(
             "residuals of CoxPH depend on the weights of all rows at risk, so that its sandwich needs the same "

@@ -63,6 +63,13 @@ SHARED = """
     tail : float
         Share of the environments whose squared mean residuals xi penalises, from the largest on. With 1 the penalty is
         the mean over all rows, with a small share it is the largest of them. It needs anchors that are one factor.
+    environment_weights : {{"rows", "equal", "shrunk"}} or dict
+        How much each environment counts in the likelihood: as its rows do; as much as any other; in between, by how
+        precisely its rows measure a shift of h, given how much places differ; or a weight for each by name. Weights
+        are divided by their sum, ``environment_weights_``. Environments are those passed to ``fit``, or the anchors if
+        they are one factor.
+    anchor_weights : {{"rows", "equal", "shrunk"}} or dict
+        The same for the penalty; the anchors must be one factor. The two choices are independent.
     place_variance : bool
         Whether the fit also measures how much places differ, ``place_sd_``. Otherwise it is measured at the first
         use, which a saved model cannot do.
@@ -102,7 +109,8 @@ ATTRIBUTES = """
     n_clusters_ : int
         Number of clusters with random effects.
     loglik_ : float
-        Log-likelihood, summed over rows, without penalties.
+        Log-likelihood, summed over rows, without penalties. With ``environment_weights`` the sum has the weights of
+        the likelihood, so that ``loss_`` is -``loglik_`` / ``n_total_`` plus the penalties.
     loss_ : float
         The anchor loss, a mean over rows, including the elastic net. At xi = inf, the mean negative log-likelihood.
     l1_, l2_ : float
@@ -114,12 +122,19 @@ ATTRIBUTES = """
         without smooth terms.
     penalty_ : float
         Mean squared projection of the score residuals on the anchors, not multiplied by xi. With ``tail``, the mean of
-        the squared mean residuals of the worst share.
+        the squared mean residuals of the worst share. With ``anchor_weights`` the weighted mean over environments of
+        their squared mean residuals.
     environment_multipliers_ : Series
         With ``tail``: the weight of each environment in the penalty; they sum to 1, and most are 0. The fit is that
         with a penalty in which environments have these weights.
     decisive_ : Decisive
         With ``tail``: the same with sizes and squared mean residuals of the environments.
+    environment_weights_, anchor_weights_ : Series
+        With ``environment_weights`` or ``anchor_weights``: share of each environment in the likelihood and in the
+        penalty.
+    environment_sd_ : float
+        With weights that are "shrunk": the standard deviation of shifts between environments that they were made
+        with, from the maximum-likelihood fit to all rows.
     converged_, n_iter_ : bool, int
         Whether the fit reached its tolerance, and the number of iterations.
     kkt_ : float

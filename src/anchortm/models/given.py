@@ -9,6 +9,7 @@ from typing import Any
 
 from anchortm._util.frames import aligned, is_batched
 from anchortm._util.pipelines import is_pipeline
+from anchortm.engine.environment_weights import asks
 from anchortm.engine.problem import Problem
 from anchortm.exceptions import InputTypeError
 from anchortm.inputs.formula import Formula
@@ -70,7 +71,8 @@ class Given:
     def prepared(self, environments: bool = False) -> tuple[Given, Problem]:
         """Return the problem that a fit of the model to all rows would solve; a table in batches is learned now.
 
-        ``environments`` says whether the problem keeps the environments; otherwise the question has its own.
+        ``environments`` says whether the problem keeps the environments; otherwise the question has its own. If they
+        have weights in the likelihood, it keeps them.
         """
         if self.batched:
             if hasattr(self.model, "learner"):
@@ -79,7 +81,8 @@ class Given:
             return replace(self, model=model, formula=problem.data.reader.formula), problem
         with self.screened():
             beside = {"sample_weight": self.sample_weight, "offset": self.offset}
-            beside |= {"environments": self.environments} if environments else {}
+            weighed = self.environments is not None and asks(getattr(self.model, "environment_weights", "rows"))
+            beside |= {"environments": self.environments} if environments or weighed else {}
             problem = self.model.problem(self.X, self.y, anchors=self.anchors, **beside)
         return self, problem
 

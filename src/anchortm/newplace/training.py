@@ -107,7 +107,7 @@ class Training:
             total = np.bincount(groups, weights, minlength=self.places.n)[groups]
             n = weights.sum()
             kept = problem.data._replace(weights=weights * n / (np.unique(groups).size * total))
-            problem = problem.on(problem.spec, kept)
+            problem = problem.on(problem.spec.at(environment_weights="rows"), kept)
         return self._model(problem, problem, xi)
 
     def fit_random_intercept(self) -> Any:
@@ -115,7 +115,8 @@ class Training:
         if self.places.problem.spec.cluster:
             raise InputError("the model has random effects of its own: a random intercept is not added to them")
         problem = self.places.problem.subset(self.rows)
-        plain, data = problem.spec.at(xi=0.0), problem.data.without_wide()
+        plain = problem.spec.at(xi=0.0, environment_weights="rows", anchor_weights="rows")
+        data = problem.data.without_wide()
         spec = plain.at(random="environment").check()
         clusters = make_clusters(self.environments.tolist(), "environment", [INTERCEPT], data.names, data.design.matrix)
         clusters.check(spec.single_rows_show_effects(data.response))

@@ -8,7 +8,7 @@ from anchortm._util.plain_values import check, lively, plain
 from anchortm.engine.specification import named_columns
 from anchortm.models.boosted.estimator import AnchorBoostedTM
 from anchortm.models.boosted.result import BoostedResult
-from anchortm.saving.models import arguments_of, arguments_of_fit, fitted_of, formula_of, parameter
+from anchortm.saving.models import arguments_of, arguments_of_fit, fitted_of, formula_of, parameter, parameters_of
 
 __all__ = ["boosted_of", "boosted_record"]
 
@@ -20,7 +20,7 @@ def boosted_record(model: AnchorBoostedTM, inner: dict[str, Any]) -> dict[str, A
     return {
         "class": AnchorBoostedTM.__name__,
         "parameters": {key: parameter(key, value) for key, value in parameters.items()},
-        "base": {key: parameter(key, value) for key, value in base.items()},
+        "base": parameters_of(base),
         "model": inner,
         "boosted": plain(model.boosted_.to_dict()),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,

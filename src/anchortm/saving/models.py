@@ -24,9 +24,19 @@ from anchortm.models.boosted.estimator import AnchorBoostedTM
 from anchortm.models.cox import CoxPH
 from anchortm.models.glm import AnchorGLM
 
-__all__ = ["MODEL", "arguments_of", "arguments_of_fit", "fitted_of", "formula_of", "model_record", "parameter"]
+__all__ = [
+    "MODEL",
+    "arguments_of",
+    "arguments_of_fit",
+    "fitted_of",
+    "formula_of",
+    "model_record",
+    "parameter",
+    "parameters_of",
+]
 
 ROLES = ("strata", "random", "varying", "scale")
+LATER = ("environment_weights", "anchor_weights")  # arguments that early versions do not know
 
 CLASSES: dict[str, type[TransformationModel]] = {
     **{name: getattr(transformation, name) for name in transformation.__all__},
@@ -68,7 +78,7 @@ def model_record(model: TransformationModel) -> dict[str, Any]:
         )
     return {
         "class": name,
-        "parameters": {key: parameter(key, value) for key, value in arguments_of_fit(model, model).items()},
+        "parameters": parameters_of(arguments_of_fit(model, model)),
         "formula": model.formula_.state() if hasattr(model, "formula_") else None,
         **result.to_dict(),
     }
@@ -79,6 +89,12 @@ def arguments_of_fit(model: TransformationModel, fitted: TransformationModel | A
     spec = fitted.new_rows_.spec
     roles = {role: getattr(spec, role) for role in ROLES} if hasattr(fitted, "formula_") else {}
     return model.get_params(deep=False) | roles
+
+
+def parameters_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of a constructor as JSON values, without later ones that are not used."""
+    plain_rows = {name for name in LATER if isinstance(arguments.get(name), str) and arguments[name] == "rows"}
+    return {name: parameter(name, value) for name, value in arguments.items() if name not in plain_rows}
 
 
 def arguments_of(record: dict[str, Any], cls: type[Any]) -> dict[str, Any]:

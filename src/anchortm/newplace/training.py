@@ -135,7 +135,8 @@ class Training:
         labels, codes = np.unique(self.places.groups[self.rows], return_inverse=True)
         names = self.places.labels[labels]
         places = AnchorColumns((codes,), (names,), np.zeros((codes.size, 0)), ("environment",), ())
-        problem = problem.on(problem.spec.at(xi=0.0, worst=worst.case()).check(), problem.data._replace(anchors=places))
+        plain = problem.spec.at(xi=0.0, tail=1.0, environment_weights="rows", anchor_weights="rows")
+        problem = problem.on(plain.at(worst=worst.case()).check(), problem.data._replace(anchors=places))
         result = with_all_columns(self.places.problem, problem, problem.fit())
         return worst.with_result(None if problem.data.lost else problem, result)
 

@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 ROLES = ("strata", "random", "varying", "scale")
-LATER = ("environment_weights", "anchor_weights")  # arguments that early versions do not know
+# arguments that early versions do not know, with the values that change nothing
+LATER = {"environment_weights": "rows", "anchor_weights": "rows", "tail": 1.0}
 
 CLASSES: dict[str, type[TransformationModel]] = {
     **{name: getattr(transformation, name) for name in transformation.__all__},
@@ -93,8 +94,12 @@ def arguments_of_fit(model: TransformationModel, fitted: TransformationModel | A
 
 def parameters_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of a constructor as JSON values, without later ones that are not used."""
-    plain_rows = {name for name in LATER if isinstance(arguments.get(name), str) and arguments[name] == "rows"}
-    return {name: parameter(name, value) for name, value in arguments.items() if name not in plain_rows}
+    unused = {
+        name
+        for name, default in LATER.items()
+        if isinstance(arguments.get(name), type(default)) and arguments[name] == default
+    }
+    return {name: parameter(name, value) for name, value in arguments.items() if name not in unused}
 
 
 def arguments_of(record: dict[str, Any], cls: type[Any]) -> dict[str, Any]:

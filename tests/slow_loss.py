@@ -154,6 +154,7 @@ class Stated:
     smooth: float = 0.0
     bends: np.ndarray | None = None  # coefficients of curves
     n_nodes: int = 50
+    omega: np.ndarray | None = None  # the penalty is (xi/n) s'Omega s, s = A'Wr, in place of (xi/n) r'Pr
 
     @property
     def n(self) -> float:
@@ -378,10 +379,20 @@ class Stated:
 
     @cached_property
     def _span(self):
-        """Return an orthonormal basis of the weighted anchors, times the roots of the weights."""
+        """Return an orthonormal basis of the weighted anchors, times the roots of the weights.
+
+        With a form: columns u with Omega a sum of ``_signs`` times squares of their sums.
+        """
         root = np.sqrt(self.weights)[:, None]
+        if self.omega is not None:
+            return root**2 * self.A @ np.linalg.eigh(self.omega)[1]
         U, s, _ = np.linalg.svd(root * self.A, full_matrices=False)
         return root * U[:, s > 1e-10 * s[0]]
+
+    @cached_property
+    def _signs(self):
+        """Return the factors of the squares in the penalty."""
+        return 1.0 if self.omega is None else np.linalg.eigvalsh(self.omega)
 
     def t(self, w):
         """Return the coordinates of the projected residuals: of r, then of r_s."""
@@ -394,7 +405,7 @@ class Stated:
     def penalties(self, w):
         """Return r'Pr / n, and the same of r_s."""
         _, r, r_s = replace(self, xi=1.0).terms(w)
-        return tuple(0.0 if v is None else ((self._span.T @ v) ** 2).sum() / self.n for v in (r, r_s))
+        return tuple(0.0 if v is None else (self._signs * (self._span.T @ v) ** 2).sum() / self.n for v in (r, r_s))
 
     def parts(self, w):
         """Return the smooth terms that the loss is a sum of: all but l1."""
@@ -402,7 +413,7 @@ class Stated:
         beta = self.split(w)[1]
         found = [-likelihood / self.n]
         if math.isfinite(self.xi):
-            found.append(self.xi / self.n * (self._span.T @ r) ** 2)
+            found.append(self.xi / self.n * self._signs * (self._span.T @ r) ** 2)
         if r_s is not None and math.isfinite(self.xi_scale):
             found.append(self.xi_scale / self.n * (self._span.T @ r_s) ** 2)
         found.append(0.5 * self.l2 * beta**2)
@@ -430,7 +441,7 @@ class Stated:
         for xi, r, moved in zip((self.xi, self.xi_scale), now[1:], then[1:], strict=True):
             if r is not None and math.isfinite(xi):
                 dt = self._span.T @ (self.X * moved.imag[:, None] / TINY)
-                by_column.append(2.0 * xi / self.n * (self._span.T @ r)[:, None] * dt)
+                by_column.append(2.0 * xi / self.n * (self._signs * (self._span.T @ r))[:, None] * dt)
         beta = w[start : start + count]
         by_column.append(np.diag(self.l2 * beta))
         if self.bends is not None:

@@ -90,6 +90,8 @@ class FitResult(LikelihoodFacts):
     l2: float = 0.0
     smooth: float = 0.0
     edf: Mapping[str, float] = field(default_factory=dict)
+    form: str = ""  # "target" or "proxies": what the penalty is made of in place of the projection on the anchors
+    target_shift: float | None = None  # what was subtracted from h for a target
     # the optimum and its certificate
     loglik: float
     loss: float
@@ -229,9 +231,15 @@ class FitResult(LikelihoodFacts):
         return self.l2 != 0.0 or self.smooth != 0.0
 
     @property
+    def strength(self) -> float:
+        """Return the factor of ``penalty`` in the loss: xi, or 1/2 with a target."""
+        return 0.5 if self.form == "target" else self.xi
+
+    @property
     def unpenalised(self) -> bool:
         """Return whether the fit is a maximum-likelihood fit."""
-        return self.xi == 0.0 and (self.scale is None or self.scale.xi == 0.0) and not self.l1 and not self.ridged
+        likeliest = self.strength == 0.0 and (self.scale is None or self.scale.xi == 0.0)
+        return likeliest and not self.l1 and not self.ridged
 
     @property
     def largest(self) -> bool:

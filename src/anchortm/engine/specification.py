@@ -27,6 +27,7 @@ from anchortm.inputs.design import Design, joined
 from anchortm.inputs.missing import check_missing
 from anchortm.inputs.response import Response, Scale
 from anchortm.inputs.splines import Marks, wiggly
+from anchortm.inputs.targets import check_known
 
 __all__ = ["Specification", "named_columns"]
 
@@ -94,6 +95,8 @@ class Specification:
     random_state: Any = None
     start: Any = None
     missing: str = "error"
+    target: Any = None
+    proxies: Any = None
     more: tuple[Any, ...] = ()  # parts beside those of the package
 
     likelihood = "transformation"  # its key in the table of parts
@@ -150,6 +153,7 @@ class Specification:
             )
         check_scale(self.scale, self.xi_scale, xi)
         parts.refuse(*self.asked(), self.likelihood)
+        check_known(self.target, self.proxies, xi, self.anchor_intercept)
 
     def asked(self) -> list[str]:
         """Return the keys, in the table of parts, of the parts that the arguments request."""
@@ -162,6 +166,8 @@ class Specification:
             "l2": self.l2 != 0.0,
             "infinite": self.xi == math.inf,
             "negative": self.xi < 0.0,
+            "target": self.target is not None,
+            "proxies": self.proxies is not None,
         }
         return [name for name, wanted in given.items() if wanted]
 

@@ -159,7 +159,7 @@ def check_total(result: FitResult) -> None:
 
 def default_kind(result: FitResult, clusters: Any) -> str:
     """Return the default kind of standard errors."""
-    likeliest = result.xi == 0.0 and (result.scale is None or result.scale.xi == 0.0) and not result.ridged
+    likeliest = result.strength == 0.0 and (result.scale is None or result.scale.xi == 0.0) and not result.ridged
     return "hessian" if likeliest and clusters is None else "sandwich"
 
 
@@ -167,6 +167,8 @@ def check_net(result: FitResult) -> None:
     """Raise an error if the penalised coefficients do not have a covariance matrix."""
     if result.l1:
         parts.refuse("sandwich", "l1")
+    if result.form:
+        parts.refuse("sandwich", result.form)
     if result.ridged and result.coef.size > MAX_RIDGE:
         raise InputError(
             f"{result.coef.size} penalised coefficients are too many for a covariance matrix (at most {MAX_RIDGE}): "

@@ -303,8 +303,11 @@ def _errors_fact(result: FitResult, kind: str | None, clusters: Any) -> dict[str
 
 
 def _changed(result: FitResult) -> dict[str, str]:
-    """Return the lines about what was changed after the fit: the spread, or by rows of a new place."""
+    """Return the lines about what was changed after the fit: for a target, the spread, or by rows of a new place."""
     found = {} if result.recalibration is None else result.recalibration.facts()
+    if result.target_shift is not None:
+        shift = f"h lies {result.target_shift:.4g} further there; the log-likelihood is that of the training rows"
+        found = {"target": shift} | found
     if result.widened == 1.0:
         return found
     return {"spread": f"widened by {result.widened:.4g} after the fit, whose log-likelihood this is"} | found
@@ -375,7 +378,7 @@ def _support(result: FitResult) -> str:
 
 def _optimum(result: FitResult) -> dict[str, str]:
     """Return the lines on the loss and its minimum."""
-    scale, penalties = result.scale, [(result.xi, result.penalty, "penalty")]
+    scale, penalties = result.scale, [(result.strength, result.penalty, "penalty")]
     if scale is not None:
         penalties.append((scale.xi, scale.penalty, "penalty of the scale"))
     anchors = f", {result.n_anchors} anchor directions" if result.n_anchors else ", no anchors"
@@ -384,7 +387,9 @@ def _optimum(result: FitResult) -> dict[str, str]:
     if result.l1 or result.ridged:
         loss += f" + {_net_share(result):.3g} ({_net_name(result)})"
     return {
-        "xi": f"{result.xi:g}" + ("" if scale is None else f", xi_scale {scale.xi:g}") + anchors,
+        "xi": ("replaced by a target" if result.form == "target" else f"{result.xi:g}")
+        + ("" if scale is None else f", xi_scale {scale.xi:g}")
+        + anchors,
         "log-likelihood": f"{result.loglik:.4f}",
         "anchor loss": loss,
         "converged": ("yes" if result.converged else "NO")
@@ -418,7 +423,7 @@ def _net_name(result: FitResult) -> str:
 
 def _net_share(result: FitResult) -> float:
     """Return the value of the penalty on coefficients in the loss."""
-    return float(result.loss + result.loglik_in_loss / result.n_total - result.xi * result.penalty)
+    return float(result.loss + result.loglik_in_loss / result.n_total - result.strength * result.penalty)
 
 
 def _minimum(result: FitResult) -> str:

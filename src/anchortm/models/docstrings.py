@@ -63,6 +63,11 @@ SHARED = """
     place_variance : bool
         Whether the fit also measures how much places differ, ``place_sd_``. Otherwise it is measured at the first
         use, which a saved model cannot do.
+    target : TargetShift, optional
+        Mean and covariance of numeric anchors at the target. They replace xi, and the fitted model is that of the
+        target.
+    proxies : Proxies, optional
+        Which anchor columns are two noisy measurements of the same anchors. For exact outcomes and the normal link.
 """
 BERNSTEIN = """order : int
         Order of the Bernstein polynomials.
@@ -110,7 +115,12 @@ ATTRIBUTES = """
         Effective degrees of freedom of each smooth term, from 1 (a straight line) to its number of columns. Empty
         without smooth terms.
     penalty_ : float
-        Mean squared projection of the score residuals on the anchors, not multiplied by xi.
+        Mean squared projection of the score residuals on the anchors, not multiplied by xi. With ``target`` or
+        ``proxies`` the form that replaces it, which may be negative; that of a target is multiplied by 1/2 in the
+        loss.
+    target_shift_ : float
+        With ``target``: how much further h lies at the target. ``baseline_`` is that of the target, and
+        ``baseline_`` plus this is that of the training rows, whose ``loglik_`` and ``loss_`` are reported.
     converged_, n_iter_ : bool, int
         Whether the fit reached its tolerance, and the number of iterations.
     kkt_ : float

@@ -114,7 +114,7 @@ class Training:
         if self.places.problem.spec.cluster:
             raise InputError("the model has random effects of its own: a random intercept is not added to them")
         problem = self.places.problem.subset(self.rows)
-        plain, data = problem.spec.at(xi=0.0), problem.data.without_wide()
+        plain, data = problem.spec.at(xi=0.0, proxies=None), problem.data.without_wide()
         spec = plain.at(random="environment").check()
         clusters = make_clusters(self.environments.tolist(), "environment", [INTERCEPT], data.names, data.design.matrix)
         clusters.check(spec.single_rows_show_effects(data.response))

@@ -147,6 +147,14 @@ def test_narrower_anchors_equal_a_negative_xi():
     np.testing.assert_allclose(narrow.slope_, atm.NormalLinear(xi=-0.35).fit(X, Y, anchors=A).slope_, rtol=1e-9)
 
 
+def test_anchors_at_one_value_are_covariates_at_that_value():
+    model = fitted(MEAN, np.zeros((2, 2)))
+    full = atm.NormalLinear().fit(np.hstack([X, A]), Y)
+    np.testing.assert_allclose(model.slope_, full.slope_[:3], rtol=1e-8)
+    at = np.hstack([X, np.tile(MEAN, (N, 1))])
+    np.testing.assert_allclose(model.nll(X, Y), full.nll(at, Y), rtol=1e-8)
+
+
 @pytest.mark.parametrize(
     ("model", "covariance"),
     [(atm.NormalLinear, MIXED), (atm.ContinuousProbit, MIXED), (atm.ContinuousLogit, 3.0 * LARGE)],

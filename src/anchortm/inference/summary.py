@@ -306,7 +306,9 @@ def _changed(result: FitResult) -> dict[str, str]:
     """Return the lines about what was changed after the fit: for a target, the spread, or by rows of a new place."""
     found = {} if result.recalibration is None else result.recalibration.facts()
     if result.target_shift is not None:
-        shift = f"h lies {result.target_shift:.4g} further there; the log-likelihood is that of the training rows"
+        shift = (
+            f"outcomes shifted by {result.target_shift:.4g} on the scale of h; the log-likelihood is that of training"
+        )
         found = {"target": shift} | found
     if result.widened == 1.0:
         return found

@@ -16,6 +16,7 @@ from slow_loss import violations
 
 import anchortm as atm
 from anchortm.exceptions import IdentificationError, InputError, InputTypeError, ModelFileError
+from anchortm.inference.covariance import influence
 from anchortm.saving import digest
 
 REFERENCE = json.loads((ROOT / "tests" / "reference" / "robust" / "targets.json").read_text())
@@ -295,8 +296,13 @@ def test_files_that_do_not_fit_together_are_refused(change, tmp_path):
 
 def test_standard_errors_come_from_the_bootstrap():
     model = fitted(MEAN, MIXED)
-    with pytest.raises(InputError, match="use the bootstrap"):
-        model.standard_errors()
+    for ask in (model.standard_errors, lambda: influence(model)):
+        with pytest.raises(InputError, match="use the bootstrap"):
+            ask()
+    with pytest.raises(InputError, match="without target"):
+        model.standard_errors("hessian")
+    none = atm.NormalLinear(proxies=atm.Proxies(0, 1)).fit(X, Y, anchors=A)  # at xi = 0
+    np.testing.assert_allclose(none.standard_errors(), atm.NormalLinear().fit(X, Y).standard_errors(), rtol=1e-9)
     draws = model.bootstrap(40, random_state=0)
     rows = np.random.default_rng(0)
     assert draws.draws.shape == (40, 5)

@@ -167,8 +167,6 @@ def check_net(result: FitResult) -> None:
     """Raise an error if the penalised coefficients do not have a covariance matrix."""
     if result.l1:
         parts.refuse("sandwich", "l1")
-    if result.form:
-        parts.refuse("sandwich", result.form)
     if result.ridged and result.coef.size > MAX_RIDGE:
         raise InputError(
             f"{result.coef.size} penalised coefficients are too many for a covariance matrix (at most {MAX_RIDGE}): "
@@ -197,7 +195,7 @@ def inverse_hessian(result: FitResult, clusters: Any = None, held: bool = False)
     """Return the inverse information; if ``held``, increments at their bound are treated as known (R does not)."""
     if not result.unpenalised:
         raise InputError(
-            "kind='hessian' needs xi = 0, and a fit without l2 or smooth, because a penalised Hessian is not the "
+            "kind='hessian' needs xi = 0, and a fit without target, l2 or smooth: a penalised Hessian is not the "
             "information: use kind='sandwich' or 'bootstrap'"
         )
     if clusters is not None:
@@ -339,6 +337,8 @@ def _work(problem: Problem, result: FitResult, data: Any) -> tuple[Objective, In
 
     The addition is the influence through a parameter that was estimated first and then held fixed; None without one.
     """
+    if result.form:
+        parts.refuse("sandwich", result.form)
     objective = problem.make_objective(result.link, data)
     coordinates = objective.coordinates
     v = coordinates.join(result.baseline, result.others)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
 
 import numpy as np
 import scipy.linalg as la
@@ -140,9 +139,6 @@ class FormedObjective(Wrapped):
     def convexity(self, sums: Sums, xi: float) -> Convexity:
         along, c = self.ray(xi)
         return "global" if self.exact else along.convexity(sums, c)
-
-    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Any:
-        raise NotImplementedError("the influence of rows on the form is not implemented")
 
 
 def _lowest(matrix: Array, unit: Array) -> float | None:

@@ -18,6 +18,8 @@ SHORT = {
     "smooth": "smooth",
     "offset": "offset",
     "wide": "wide",
+    "target": "target",
+    "proxies": "proxies",
     "boosting": "trees",
     "transformation": "transformation",
     "memory": "memory",

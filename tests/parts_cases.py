@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ SITES = 3
 SUPPORT = (0.3, 4.0)
 TAIL = 0.5  # share of the worst environments
 RANGE = (-2.0, 2.0)  # of the covariate whose effect varies
+TARGET = 0.7  # mean of the numeric anchor at a target
 
 
 @cache
@@ -62,6 +63,7 @@ def table(wide: bool = False) -> pd.DataFrame:
     frame["count"] = rng.poisson(np.exp(0.5 + 0.5 * eta))
     frame["yes"] = (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-eta))).astype(int)
     frame["amount"] = rng.gamma(2.0, np.exp(0.4 * eta) / 2.0)
+    frame["b"] = frame.a + 0.5 * rng.normal(size=n)  # measures the same as a
     if wide:  # each level is found at every site
         frame["code"] = [f"k{k:03d}" for k in np.arange(n) % (n // SITES)]
     return frame
@@ -109,6 +111,12 @@ OUTCOMES = {
         {"link": "loglog", "basis": SlowBasis("bernstein", 3, (-1.5, 1.5))},
         {"order": 2, "support": (-1.5, 1.5)},
     ),
+    "probit": Outcome(
+        atm.ContinuousProbit,
+        "y",
+        {"link": "probit", "basis": SlowBasis("bernstein", 4, (-1.5, 1.5))},
+        {"order": 3, "support": (-1.5, 1.5)},
+    ),
     "count": Outcome(
         atm.CountRegression,
         "count",
@@ -153,6 +161,8 @@ def outcome_for(parts: frozenset[str], turn: int) -> str:
         return "gaussian" if "wide" in parts else ("poisson", "binomial")[turn % 2]
     if "wide" in parts:
         return "normal"
+    if "proxies" in parts:
+        return ("normal", "probit")[turn % 2]
     choices = TRANSFORMATIONS[:-1] if "random" in parts else TRANSFORMATIONS  # the counts of persons hardly differ
     return choices[turn % len(choices)]
 
@@ -177,7 +187,26 @@ class Case:
             right += ["(1 | item)"] if "crossed" in self.parts else []
         right += ["s(v, 4)"] if "smooth" in self.parts else []
         right += ["code"] if "wide" in self.parts else []
-        return f"{left} ~ {' + '.join(right)} | {self.anchor}"
+        return f"{left} ~ {' + '.join(right)} | {' + '.join(self.anchors)}"
+
+    @property
+    def anchors(self) -> list[str]:
+        """Return the anchors: numeric ones where something is known about them."""
+        return ["a", "b"] if "proxies" in self.parts else ["a"] if "target" in self.parts else [self.anchor]
+
+    @property
+    def known(self) -> bool:
+        """Whether anchors are numeric, so that environments are given beside them."""
+        return bool(self.parts & {"target", "proxies"})
+
+    @property
+    def target(self) -> atm.TargetShift:
+        """Return a target with a smaller variance where that is allowed, and else with a larger one."""
+        return atm.TargetShift({"a": TARGET}, {"a": {"a": self._variance}})
+
+    @property
+    def _variance(self) -> float:
+        return 0.4 if self.outcome in (OUTCOMES["normal"], OUTCOMES["probit"]) else 2.5
 
     @property
     def options(self) -> dict[str, Any]:
@@ -189,6 +218,8 @@ class Case:
         found |= {"l2": 0.05} if "l2" in self.parts else {}
         found |= {"tail": TAIL} if "tail" in self.parts else {}
         found |= {name: "equal" for name in ("environment_weights", "anchor_weights") if name in self.parts}
+        found |= {"target": self.target} if "target" in self.parts else {}
+        found |= {"proxies": atm.Proxies("a", "b")} if "proxies" in self.parts else {}
         return found
 
     @property
@@ -253,7 +284,7 @@ class Case:
             slow["crossed"] = data.item.to_numpy()
         if "varying" in self.parts:
             slow |= {"V": data[["z"]].to_numpy() - RANGE[0], "width": RANGE[1] - RANGE[0]}
-        xi = float(model.xi_)
+        xi = 0.5 if "target" in self.parts else float(model.xi_)
         if "scale" in self.parts:
             slow |= {"Z": data[["x"]].to_numpy(), "xi_scale": xi}
         offset = data.off.to_numpy() if "offset" in self.parts else np.zeros(len(data))
@@ -267,19 +298,41 @@ class Case:
             slow |= {"tail": TAIL, "multipliers": model.environment_multipliers_.to_numpy()}
         if self.boosted:  # the trees are given, the baseline and the linear part are optimal
             offset = self._trees(model) - X @ model.coef_[: X.shape[1]]
+        w = data.w.to_numpy() if "weights" in self.parts else np.ones(len(data))
+        A = dummies(data[self.anchor])
+        if self.known:
+            A = data[self.anchors].to_numpy()
+            A = A - np.average(A, axis=0, weights=w)
+            slow["omega"] = self._omega(A, w)
         return Stated(
             lower,
             upper,
             X,
-            data.w.to_numpy() if "weights" in self.parts else np.ones(len(data)),
+            w,
             offset,
-            dummies(data[self.anchor]),
+            A,
             entry=entry,
             xi=xi,
             places=np.unique(data[self.anchor], return_inverse=True)[1],
             equal=("environment_weights" in self.parts, "anchor_weights" in self.parts),
             **slow,
         )
+
+    def _omega(self, A: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Return the matrix of the penalty in the sums of the residuals over centred anchors."""
+        gram = (w[:, None] * A).T @ A
+        if "proxies" in self.parts:
+            return np.array([[0.0, 0.5], [0.5, 0.0]]) / gram[0, 1]
+        return w.sum() * (self._variance - gram / w.sum()) / gram**2
+
+    def target_shift(self, stated: Stated, w: np.ndarray) -> float:
+        """Return how much further h lies at the target: a Newton step towards a mean residual of 0."""
+        r, step = stated.terms(w)[1], 1e-5
+        ends = [replace(stated, offset=stated.offset + k * step).terms(w)[1] for k in (stated.sign, -stated.sign)]
+        slope = np.average((ends[0] - ends[1]) / (2.0 * step), weights=stated.weights)
+        kappa = (stated.weights * r) @ stated.A[:, 0] / (stated.weights @ stated.A[:, 0] ** 2)
+        away = TARGET - np.average(self.data.a, weights=stated.weights)
+        return float(kappa * away / slope)
 
     def _trees(self, model: Any) -> np.ndarray:
         """Return the shift of all rows by trees and offset."""
@@ -347,6 +400,18 @@ def parameters(case: Case, model: Any) -> np.ndarray:
     return np.concatenate(found).astype(float)
 
 
+def of_training(case: Case, model: Any) -> np.ndarray:
+    """Return the reported numbers of the training rows: those of a target are moved back."""
+    found = parameters(case, model)
+    if "target" not in case.parts:
+        return found
+    basis = case.outcome.slow.get("basis", SlowBasis("linear"))
+    level = np.eye(basis.size)[0] if basis.kind in ("linear", "log-linear") else np.ones(basis.size)
+    strata = 2 if "strata" in case.parts else 1
+    found[: strata * basis.size] += model.target_shift_ * np.tile(level, strata)
+    return found
+
+
 def make(parts: set[str] | frozenset[str], turn: int = 0, anchor: str = "", outcome: str = "") -> Case:
     """Return a model with these parts, engines and ends, and data for it.
 
@@ -361,5 +426,5 @@ def make(parts: set[str] | frozenset[str], turn: int = 0, anchor: str = "", outc
         OUTCOMES[outcome or outcome_for(parts, turn)],
         table("wide" in parts),
         anchor or ("a" if infinite and "tail" not in parts else "site"),
-        math.inf if infinite else 0.5,
+        math.inf if infinite else 0.0 if "target" in parts else 0.5,
     )

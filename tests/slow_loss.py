@@ -158,6 +158,7 @@ class Stated:
     multipliers: np.ndarray | None = None  # of environments, which make the penalty of a tail smooth
     places: np.ndarray | None = None  # codes of environments that may have equal shares
     equal: tuple[bool, bool] = (False, False)  # whether they have them in the likelihood, and in the penalty
+    omega: np.ndarray | None = None  # the penalty is (xi/n) s'Omega s, s = A'Wr, in place of (xi/n) r'Pr
 
     @property
     def n(self) -> float:
@@ -397,15 +398,23 @@ class Stated:
     def _span(self):
         """Return an orthonormal basis of the weighted anchors, times the roots of the weights.
 
-        If levels have shares of their own, a level e has sqrt(n / K) / n_e times the weights of its rows.
+        If levels have shares of their own, a level e has sqrt(n / K) / n_e times the weights of its rows. With a form:
+        columns u with Omega a sum of ``_signs`` times squares of their sums.
         """
         if self.equal[1]:
             A = self.A[:, self.A.any(axis=0)]
             own = self.weights[:, None] * A
             return own * math.sqrt(self.n / A.shape[1]) / own.sum(axis=0)
         root = np.sqrt(self.weights)[:, None]
+        if self.omega is not None:
+            return root**2 * self.A @ np.linalg.eigh(self.omega)[1]
         U, s, _ = np.linalg.svd(root * self.A, full_matrices=False)
         return root * U[:, s > 1e-10 * s[0]]
+
+    @cached_property
+    def _signs(self):
+        """Return the factors of the squares in the penalty."""
+        return 1.0 if self.omega is None else np.linalg.eigvalsh(self.omega)
 
     def t(self, w):
         """Return the coordinates of the projected residuals: of r, then of r_s."""
@@ -435,7 +444,7 @@ class Stated:
         _, r, r_s = replace(self, xi=1.0).terms(w)
         if self.tail < 1.0:
             return self.worst(r), 0.0
-        return tuple(0.0 if v is None else ((self._span.T @ v) ** 2).sum() / self.n for v in (r, r_s))
+        return tuple(0.0 if v is None else (self._signs * (self._span.T @ v) ** 2).sum() / self.n for v in (r, r_s))
 
     def parts(self, w):
         """Return the smooth terms that the loss is a sum of: all but l1."""
@@ -443,7 +452,7 @@ class Stated:
         beta = self.split(w)[1]
         found = [-likelihood / self.n]
         if math.isfinite(self.xi):
-            square = (self._span.T @ r) ** 2 / self.n
+            square = self._signs * (self._span.T @ r) ** 2 / self.n
             found.append(self.xi * (square if self.tail == 1.0 else self.multipliers * self.squared_means(r)[0]))
         if r_s is not None and math.isfinite(self.xi_scale):
             found.append(self.xi_scale / self.n * (self._span.T @ r_s) ** 2)
@@ -472,7 +481,7 @@ class Stated:
         for xi, r, moved in zip((self.xi, self.xi_scale), now[1:], then[1:], strict=True):
             if r is not None and math.isfinite(xi):
                 dt = self._span.T @ (self.X * moved.imag[:, None] / TINY)
-                by_column.append(2.0 * xi / self.n * (self._span.T @ r)[:, None] * dt)
+                by_column.append(2.0 * xi / self.n * (self._signs * (self._span.T @ r))[:, None] * dt)
         beta = w[start : start + count]
         by_column.append(np.diag(self.l2 * beta))
         if self.bends is not None:

@@ -30,9 +30,11 @@ _HOME = {
     "ParametricSurvival": "models.transformation",
     "Pipeline": "models.pipeline",
     "ProportionalHazards": "models.transformation",
+    "Proxies": "inputs.targets",
     "Response": "inputs.response",
     "SmoothSearchCV": "selection.smooth_search",
     "Surv": "inputs.response",
+    "TargetShift": "inputs.targets",
     "Trials": "inputs.response",
     "WorstEnvironment": "models.worst_environment",
     "XiSearchCV": "selection.searches",
@@ -76,6 +78,8 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.inputs.response import Response as Response
     from anchortm.inputs.response import Surv as Surv
     from anchortm.inputs.response import Trials as Trials
+    from anchortm.inputs.targets import Proxies as Proxies
+    from anchortm.inputs.targets import TargetShift as TargetShift
     from anchortm.models.boosted.estimator import AnchorBoostedTM as AnchorBoostedTM
     from anchortm.models.cox import CoxPH as CoxPH
     from anchortm.models.glm import AnchorGLM as AnchorGLM

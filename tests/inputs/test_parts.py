@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from parts_cases import OUTCOMES, SITES, Case, dummies, make, parameters, table
+from parts_cases import OUTCOMES, SITES, Case, dummies, make, of_training, parameters, table
 from paths import ROOT
 from scipy import sparse, special, stats
 from slow_loss import TINY, Stated, violations
@@ -49,8 +49,10 @@ def written(wide: bool, folder: Path) -> Path:
 
 def check_minimum(case: Case, model: Any) -> tuple[Stated, np.ndarray]:
     """Check a fit by the slow loss, and return that loss and the reported parameters."""
-    stated, w = case.stated(model), parameters(case, model)
+    stated, w = case.stated(model), of_training(case, model)
     assert model.converged_
+    if "target" in case.parts:
+        assert model.target_shift_ == pytest.approx(case.target_shift(stated, w), rel=1e-7)
     found = violations(stated, w)
     assert max(found.values()) < 1e-6, found
     none = "random" in case.parts and w[-1] < 1e-6  # a variance of zero is that of 1e-8
@@ -140,6 +142,8 @@ def ask_path(case: Case, source: Path | None, folder: Path) -> None:
 
 def ask_left_out(case: Case, source: Path | None, folder: Path) -> None:
     (first, *rest), extra = arguments(case, source)
+    if case.known:
+        rest, extra = [rest[0], case.data[case.anchor]], extra | {"anchors": rest[1]}
     found = atm.leave_one_environment_out(asked(case, source), first, *rest, xis=XIS, **extra).frame()
     by_hand = left_out_by_hand(case)
     assert len(found) == len(by_hand) == SITES * len(XIS)
@@ -150,7 +154,8 @@ def ask_left_out(case: Case, source: Path | None, folder: Path) -> None:
 def ask_searches(case: Case, source: Path | None, folder: Path) -> None:
     model = case.model()
     found = atm.XiSearchCV(model, XIS, "worst", rule="smallest")
-    found.fit(case.formula, case.data if source is None else source, **case.columns)
+    places = {"environments": case.anchor} if case.known else {}
+    found.fit(case.formula, case.data if source is None else source, **case.columns, **places)
     by_hand = left_out_by_hand(case)
     worst = {xi: max(nll for (_, at), nll in by_hand.items() if at == xi) for xi in XIS}
     best = min(worst, key=worst.__getitem__)
@@ -162,7 +167,8 @@ def ask_searches(case: Case, source: Path | None, folder: Path) -> None:
 def ask_bootstrap(case: Case, source: Path | None, folder: Path) -> None:
     """Three sites can be drawn in ten ways: every draw is the fit with the weights of one of them."""
     model = case.fit(source)
-    found = model.bootstrap(3, random_state=2)  # none of these draws has one site only
+    # none of these draws has one site only
+    found = model.bootstrap(3, case.data[case.anchor] if case.known else None, random_state=2)
     site = case.data[case.anchor].to_numpy()
     ways = [c for c in product(range(SITES + 1), repeat=SITES) if sum(c) == SITES and max(c) < SITES]
     refits = []
@@ -201,12 +207,12 @@ def ask_sandwich(case: Case, source: Path | None, folder: Path) -> None:
 
 def ask_bands(case: Case, source: Path | None, folder: Path) -> None:
     model = case.fit(source)
-    stated, w = check_minimum(case, model)
+    stated, w = check_minimum(case, model)[0], parameters(case, model)
     two = case.data[:2]
     at = {"grade": [1.0, 2.0], "count": [1.0, 3.0], "yes": [0.0]}.get(case.outcome.left, [0.8, 1.5])
     # fits to resampled sites, where there is no covariance
-    alone = case.boosted or bool({"l1", "tail"} & case.parts)
-    drawn = {"uncertainty": model.bootstrap(5, random_state=2)} if alone else {}
+    resampled = case.boosted or case.known or bool({"l1", "tail"} & case.parts)
+    drawn = {"uncertainty": model.bootstrap(5, random_state=2)} if resampled else {}
     band, narrow = (model.confidence_band(two, at, "cdf", level=level, **drawn) for level in (0.95, 0.5))
     if "partial" in case.parts:
         rows, error = stated.X[:2], stats.norm.ppf(0.975) * stated.hazard_errors(w, stated.X[:2], at)
@@ -303,6 +309,11 @@ def ask_saving(case: Case, source: Path | None, folder: Path) -> None:
 def ask_places(case: Case, source: Path | None, folder: Path) -> None:
     """Left-out sites by hand: likelihoods at shifts on a grid, whose average is largest at what the model reports."""
     model = case.fit(source)
+    if case.known:
+        pieces = case.pieces
+        model = case.bare().fit(
+            pieces["X"], pieces["y"], anchors=pieces["anchors"], environments=case.data[case.anchor]
+        )
     found = model.place_variance_
     site, x = case.data[case.anchor].to_numpy(), np.linspace(-7.0, 7.0, 41)
     prior = -0.5 * x**2 - special.logsumexp(-0.5 * x**2)
@@ -436,7 +447,7 @@ def test_every_three_parts_have_their_minimum(first: str) -> None:
         case = make(set(parts), turn)
         check_minimum(case, case.fit())
         tried += 1
-    assert tried or first in ("wide", "boosting", *ENGINES)
+    assert tried or first in ("wide", "target", "proxies", "boosting", *ENGINES)
 
 
 UNLIKE = {

@@ -216,7 +216,7 @@ def location_shift(
         raise InputError("location_shift takes linear models, not boosted ones: it asks whether coefficients can move")
     whole_number(n_flips, "n_flips", 19)
     rng = generator(random_state)
-    null = clone(model).set_params(xi=0.0, environment_weights="rows", anchor_weights="rows")
+    null = clone(model).set_params(xi=0.0, environment_weights="rows", anchor_weights="rows", proxies=None)
     rows = given(null, X, y, sample_weight=sample_weight, offset=offset, environments=environments)
     if rows.batched:
         raise InputError("location_shift needs the rows in memory: read the table first")

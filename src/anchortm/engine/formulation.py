@@ -162,7 +162,8 @@ class Formulation:
     def check_anchors(self) -> None:
         """Raise an error if there is a penalty but no anchors."""
         spec = self.spec
-        if self.data.anchors is None and (spec.xi != 0.0 or spec.xi_scale):
+        known = next((name for name in ("target", "proxies") if getattr(spec, name) is not None), "")
+        if self.data.anchors is None and (spec.xi != 0.0 or spec.xi_scale) and not known:
             asked = f"xi = {spec.xi:g}" if spec.xi else f"xi_scale = {spec.xi_scale:g}"
             raise InputError(
                 f"{asked} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"

@@ -32,6 +32,7 @@ from anchortm.engine.solve.continuation import restarts, solve, solve_near, solv
 from anchortm.engine.solve.identification import check_kinds, check_levels
 from anchortm.engine.solve.newton import Options, Solution
 from anchortm.engine.specification import Specification
+from anchortm.engine.widening import levels_of, shifted
 from anchortm.exceptions import IdentificationError, InputError, SeparationError
 from anchortm.inputs.response import Response, as_response
 
@@ -207,7 +208,10 @@ class Problem(Formulation):
         at = shared.narrow(result.baseline, result.others)
         start = objective.coordinates.join(*at)
         solution = solve_near(objective, *at, lambda: start, result.xi, self.spec.quiet)
-        parameters = np.concatenate(shared.widen(*objective.coordinates.split(solution.v)))
+        theta, beta = objective.coordinates.split(solution.v)
+        moved = objective.target_shift(solution.v)
+        theta = theta - moved * levels_of(own.basis, None if data.mixture is None else data.mixture.corners)
+        parameters = np.concatenate(shared.widen(theta, beta))
         return Refit(parameters, solution.converged, solution.min_eigenvalue, self.steps(objective, solution.v))
 
     def on_part(self, data: Any) -> Self:
@@ -215,8 +219,9 @@ class Problem(Formulation):
         return replace(self, spec=self.spec.for_columns(self.data.names, data.names), data=data)
 
     def result(self, objective: Objective, solution: Solution, others: list[Solution]) -> FitResult:
-        """Return the result of a solution."""
-        return FitResult.of(self, self.link, objective, solution, others)
+        """Return the result of a solution: with a target the model of the target, whose h lies further by a shift."""
+        found = FitResult.of(self, self.link, objective, solution, others)
+        return shifted(found, found.target_shift) if found.target_shift else found
 
     def steps(self, objective: Objective, v: Array) -> Any:
         """Return the baseline that goes with v, if it is not among the parameters; None by default."""

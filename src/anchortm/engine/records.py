@@ -59,7 +59,7 @@ FIT: dict[str, tuple[str, Test]] = {
     "dropped_classes": ("dropped_classes_", lambda value: isinstance(value, list)),
     "loglik": ("loglik_", is_number),
     "loss": ("loss_", is_number),
-    "penalty": ("penalty_", is_strength),
+    "penalty": ("penalty_", is_parameter),
     "n_iter": ("n_iter_", is_count),
     "converged": ("converged_", is_flag),
     "kkt": ("kkt_", is_number),
@@ -90,6 +90,8 @@ LATER: dict[str, tuple[str, Test]] = {
     "missing": ("missing_", lambda value: isinstance(value, dict) and all(map(is_count, value.values()))),
     "n_missing": ("n_missing_", is_count),
     "widened": ("widened_", lambda value: is_number(value) and value > 0.0),
+    "form": ("form_", lambda value: value in ("", "target", "proxies")),
+    "target_shift": ("target_shift_", is_parameter),
 }
 SCALE: dict[str, tuple[str, Test]] = {
     "names": ("scale_names_", list_of(is_text)),
@@ -235,6 +237,10 @@ def result_of(
     kinds: list[Any] = [type(None), RandomEffects, TwoEffects]  # by the number of random terms
     fits = isinstance(found.get("random"), kinds[len(spec.cluster)])
     check(fits, "the random effects do not match the model")
+    forms = [name for name in ("target", "proxies") if getattr(spec, name) is not None]
+    check([form for form in (found.get("form"),) if form] == forms, "the penalty does not match the parameters")
+    check(("target_shift" in found) == (forms == ["target"]), "target_shift_ does not match the parameters")
+    check(bool(forms) or found["penalty"] >= 0.0, "the field 'penalty_' of the fit is invalid")
     penalised = found["l1"], found["l2"]
     check(penalised == (spec.l1, spec.l2), "l1_ and l2_ do not match the parameters")
     Penalty.of(0.0, 0.0, 0.0, spec.penalty_factor, tuple(names), None, None)  # raises an error for unknown names

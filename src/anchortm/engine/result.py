@@ -95,6 +95,8 @@ class FitResult(LikelihoodFacts):
     l2: float = 0.0
     smooth: float = 0.0
     edf: Mapping[str, float] = field(default_factory=dict)
+    form: str = ""  # "target" or "proxies": what the penalty is made of in place of the projection on the anchors
+    target_shift: float | None = None  # what was subtracted from h for a target
     # the optimum and its certificate
     loglik: float
     loss: float
@@ -240,11 +242,15 @@ class FitResult(LikelihoodFacts):
         return self.decisive is not None and (self.decisive.risk != "tail" or 0.0 < self.xi < math.inf)
 
     @property
+    def strength(self) -> float:
+        """Return the factor of ``penalty`` in the loss: xi, or 1/2 with a target."""
+        return 0.5 if self.form == "target" else self.xi
+
+    @property
     def unpenalised(self) -> bool:
         """Return whether the fit is a maximum-likelihood fit."""
-        if self.kinked:
-            return False
-        return self.xi == 0.0 and (self.scale is None or self.scale.xi == 0.0) and not self.l1 and not self.ridged
+        likeliest = self.strength == 0.0 and (self.scale is None or self.scale.xi == 0.0) and not self.kinked
+        return likeliest and not self.l1 and not self.ridged
 
     @property
     def reweighed(self) -> bool:

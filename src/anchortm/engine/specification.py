@@ -29,6 +29,7 @@ from anchortm.inputs.design import Design, joined
 from anchortm.inputs.missing import check_missing
 from anchortm.inputs.response import Response, Scale
 from anchortm.inputs.splines import Marks, wiggly
+from anchortm.inputs.targets import check_known
 
 __all__ = ["Specification", "named_columns"]
 
@@ -100,6 +101,8 @@ class Specification:
     worst: WorstCase | None = None  # minimise the loss of the worst places instead
     environment_weights: Any = "rows"
     anchor_weights: Any = "rows"
+    target: Any = None
+    proxies: Any = None
     more: tuple[Any, ...] = ()  # parts beside those of the package
 
     likelihood = "transformation"  # its key in the table of parts
@@ -164,6 +167,7 @@ class Specification:
             raise InputError(f"WorstEnvironment has no xi, and here it is {xi:g}: leave it out, or use xi = 0")
         check_scale(self.scale, self.xi_scale, xi)
         parts.refuse(*self.asked(), self.likelihood)
+        check_known(self.target, self.proxies, xi, self.anchor_intercept)
 
     def asked(self) -> list[str]:
         """Return the keys, in the table of parts, of the parts that the arguments request."""
@@ -180,6 +184,8 @@ class Specification:
             "worst": self.worst is not None,
             "environment_weights": asks(self.environment_weights),
             "anchor_weights": asks(self.anchor_weights),
+            "target": self.target is not None,
+            "proxies": self.proxies is not None,
         }
         return [name for name, wanted in given.items() if wanted]
 

@@ -14,11 +14,13 @@ import numpy as np
 
 from anchortm._typing import Array
 from anchortm._util.checks import real_numbers
+from anchortm.bases import Basis
 from anchortm.engine.result import FitResult
 from anchortm.engine.rows.factor_hessian import Arrow
 from anchortm.exceptions import InputError
+from anchortm.inputs.baselines import Corners
 
-__all__ = ["check_factor", "level_of", "shifted", "why_not_widened", "widened"]
+__all__ = ["check_factor", "level_of", "levels_of", "shifted", "why_not_widened", "widened"]
 
 
 def check_factor(factor: Any) -> float:
@@ -71,16 +73,22 @@ def widened(result: FitResult, factor: float) -> FitResult:
         widened=result.widened * check_factor(factor),
         typical=c * result.typical + (1.0 - c) * m * _typical_level(result),
         atom=atom,
+        target_shift=None if result.target_shift is None else c * result.target_shift,
         **_certainty(result, scales),
     )
 
 
 def level_of(result: FitResult) -> tuple[Array, Array]:
     """Return the parameters of the function 1, of one baseline and of all of them."""
-    constant = result.basis.increments.matrix[:, 0]
-    blocks = 1 if result.corners is None else result.corners.n_blocks
-    levels = 1 if result.corners is None else result.corners.n_baselines
-    return constant, np.concatenate([np.tile(constant, levels), np.zeros((blocks - levels) * constant.size)])
+    return result.basis.increments.matrix[:, 0], levels_of(result.basis, result.corners)
+
+
+def levels_of(basis: Basis, corners: Corners | None) -> Array:
+    """Return the parameters of the function 1, of all baselines."""
+    constant = basis.increments.matrix[:, 0]
+    blocks = 1 if corners is None else corners.n_blocks
+    levels = 1 if corners is None else corners.n_baselines
+    return np.concatenate([np.tile(constant, levels), np.zeros((blocks - levels) * constant.size)])
 
 
 def _typical_level(result: FitResult) -> Array:

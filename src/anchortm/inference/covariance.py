@@ -162,7 +162,7 @@ def check_total(result: FitResult) -> None:
 
 def default_kind(result: FitResult, clusters: Any) -> str:
     """Return the default kind of standard errors."""
-    likeliest = result.xi == 0.0 and (result.scale is None or result.scale.xi == 0.0) and not result.ridged
+    likeliest = result.strength == 0.0 and (result.scale is None or result.scale.xi == 0.0) and not result.ridged
     likeliest = likeliest and not result.kinked and not result.reweighed
     return "hessian" if likeliest and clusters is None else "sandwich"
 
@@ -201,7 +201,7 @@ def inverse_hessian(result: FitResult, clusters: Any = None, held: bool = False)
     """Return the inverse information; if ``held``, increments at their bound are treated as known (R does not)."""
     if not result.unpenalised:
         raise InputError(
-            "kind='hessian' needs xi = 0, and a fit without l2 or smooth, because a penalised Hessian is not the "
+            "kind='hessian' needs xi = 0, and a fit without target, l2 or smooth: a penalised Hessian is not the "
             "information: use kind='sandwich' or 'bootstrap'"
         )
     if result.reweighed:
@@ -378,6 +378,8 @@ def _work(
     If not ``penalised``, the terms are those of the likelihood alone, at the same estimate. The addition is the
     influence through a parameter that was estimated first and then held fixed; None without one.
     """
+    if result.form:
+        parts.refuse("sandwich", result.form)
     objective = problem.make_objective(result.link, data)
     coordinates = objective.coordinates
     v = coordinates.join(result.baseline, result.others)

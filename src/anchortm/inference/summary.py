@@ -303,8 +303,13 @@ def _errors_fact(result: FitResult, kind: str | None, clusters: Any) -> dict[str
 
 
 def _changed(result: FitResult) -> dict[str, str]:
-    """Return the lines about what was changed after the fit: the spread, or by rows of a new place."""
+    """Return the lines about what was changed after the fit: for a target, the spread, or by rows of a new place."""
     found = {} if result.recalibration is None else result.recalibration.facts()
+    if result.target_shift is not None:
+        shift = (
+            f"outcomes shifted by {result.target_shift:.4g} on the scale of h; the log-likelihood is that of training"
+        )
+        found = {"target": shift} | found
     if result.widened == 1.0:
         return found
     return {"spread": f"widened by {result.widened:.4g} after the fit, whose log-likelihood this is"} | found
@@ -389,7 +394,7 @@ def _support(result: FitResult) -> str:
 
 def _optimum(result: FitResult) -> dict[str, str]:
     """Return the lines on the loss and its minimum."""
-    scale, penalties = result.scale, [(result.xi, result.penalty, "penalty")]
+    scale, penalties = result.scale, [(result.strength, result.penalty, "penalty")]
     if scale is not None:
         penalties.append((scale.xi, scale.penalty, "penalty of the scale"))
     anchors = f", {result.n_anchors} anchor directions" if result.n_anchors else ", no anchors"
@@ -401,7 +406,9 @@ def _optimum(result: FitResult) -> dict[str, str]:
         found = {"log-likelihood": f"{result.loglik:.4f}", "loss": f"{result.loss:.6f}"}
         return found | _certificate(result)
     return {
-        "xi": f"{result.xi:g}" + ("" if scale is None else f", xi_scale {scale.xi:g}") + anchors,
+        "xi": ("replaced by a target" if result.form == "target" else f"{result.xi:g}")
+        + ("" if scale is None else f", xi_scale {scale.xi:g}")
+        + anchors,
         "log-likelihood": f"{result.loglik:.4f}",
         "anchor loss": loss,
     } | _certificate(result)
@@ -442,7 +449,7 @@ def _net_name(result: FitResult) -> str:
 
 def _net_share(result: FitResult) -> float:
     """Return the value of the penalty on coefficients in the loss."""
-    return float(result.loss + result.loglik_in_loss / result.n_total - result.xi * result.penalty)
+    return float(result.loss + result.loglik_in_loss / result.n_total - result.strength * result.penalty)
 
 
 def _minimum(result: FitResult) -> str:

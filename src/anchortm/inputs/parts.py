@@ -27,7 +27,7 @@ __all__ = [
 
 PARTS = (
     *("strata", "varying", "scale", "random", "l1", "l2", "smooth", "offset", "weights", "environment_weights"),
-    *("anchor_weights", "tail", "wide", "boosting"),
+    *("anchor_weights", "tail", "target", "proxies", "wide", "boosting"),
 )
 ENGINES = ("transformation", "mean", "partial")
 PLACES = ("memory", "batches")
@@ -50,6 +50,8 @@ NAMES = {
     "wide": "a sparse X or factors of more than 100 levels",
     "tail": "a tail share",
     "worst": "WorstEnvironment",
+    "target": "a target of the anchors",
+    "proxies": "proxies of the anchors",
     "boosting": "boosting",
     "transformation": "a transformation model",
     "partial": "CoxPH",
@@ -83,6 +85,16 @@ _CLUSTERS_APART = (
 )
 _NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties on coefficients; set xi to 0 or more"
 
+_TARGET_IS_XI = (
+    "the mean and the covariance at the target replace xi, and there is nothing to choose; fit the model once, or "
+    "leave the target out"
+)
+_FORM = (
+    "the penalty depends on the covariance of the anchors in ways that the formulas do not cover; use the bootstrap, "
+    "or leave it out"
+)
+_FORMS = ("target", "proxies")
+
 _PENALISED = (
     "a penalty moves coefficients away from where their scores are 0, so that the statistic does not have its "
     "distribution; set the penalty to 0, or choose xi by a search"
@@ -95,6 +107,25 @@ REASONS: dict[frozenset[str], str] = {
     frozenset(pair): reason
     for first, others, reason in (
         ("score_test", ("l1", "l2", "smooth"), _PENALISED),
+        ("target", ("infinite", "negative", "path", "left_out", "searches"), _TARGET_IS_XI),
+        ("target", ("proxies",), "the covariance of a target is that of anchors without errors; leave one of them out"),
+        (
+            "proxies",
+            ("infinite", "negative"),
+            "the penalty of proxies needs a finite xi from 0; set xi to such a number",
+        ),
+        *((form, ("sandwich", "score_test"), _FORM) for form in _FORMS),
+        *(
+            (form, ("scale", "random"), "it is implemented for the shift of h; leave one of them out")
+            for form in _FORMS
+        ),
+        *((form, ("mean", "partial", "boosting"), "it is for transformation models; leave it out") for form in _FORMS),
+        *((form, ("batches",), "it is implemented for rows in memory; read the table first") for form in _FORMS),
+        (
+            "target",
+            ("places",),
+            "predictions are already those of one target, not of an average over places; leave one of them out",
+        ),
         (
             "sandwich",
             ("l1",),
@@ -122,6 +153,16 @@ REASONS: dict[frozenset[str], str] = {
             "intercept, (1 | place), or leave the random effects out",
         ),
         ("negative", ("random", "l1", "l2", "smooth"), _NOT_NEGATIVE),
+        (
+            "target",
+            ("environment_weights", "anchor_weights", "tail", "worst"),
+            "the penalty of a target is that of numeric anchors whose rows count alike; leave one of them out",
+        ),
+        (
+            "proxies",
+            ("environment_weights", "anchor_weights", "tail", "worst"),
+            "the penalty of proxies is that of numeric anchors whose rows count alike; leave one of them out",
+        ),
         ("tail", ("scale",), "residuals of the scale are penalised in all environments; leave one of them out"),
         ("tail", ("l1",), "kinks of coefficients and of environments are not implemented together; use l2"),
         ("tail", ("negative",), "xi below 0 removes the penalty of all environments; set xi to 0 or more"),

@@ -167,6 +167,7 @@ class FittedAttributes:
     float_codes_ = Found[tuple[str, ...]]()
     atom_ = Found[float]()
     widened_ = Found[float]()
+    target_shift_ = Found[float]()
     recalibration_ = Found[Recalibration]()
     covariate_ranges_ = Found[Array]()
     outcome_range_ = Found[tuple[float, float]]()

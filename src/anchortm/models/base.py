@@ -24,6 +24,7 @@ from anchortm.inference.covariance import keep_standard_errors
 from anchortm.inputs import parts
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.missing import How
+from anchortm.inputs.targets import Proxies, TargetShift
 from anchortm.models.attributes import FRONT
 from anchortm.models.from_formula import FormulaMixin, with_roles
 from anchortm.models.given import given
@@ -37,7 +38,7 @@ M = TypeVar("M", bound=type)
 SHARED = (  # arguments that the specification takes unchanged
     *("xi", "anchor_intercept", "anchor_names", "strata", "varying", "random", "n_nodes", "tol", "max_iter", "n_jobs"),
     *("verbose", "n_restarts", "random_state", "start", "scale", "xi_scale", "l1", "l2", "penalty_factor", "smooth"),
-    *("missing", "tail", "environment_weights", "anchor_weights"),
+    *("missing", "tail", "environment_weights", "anchor_weights", "target", "proxies"),
 )
 
 
@@ -84,6 +85,8 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
     environment_weights: Any = "rows"
     anchor_weights: Any = "rows"
     place_variance: bool = False
+    target: TargetShift | None = None
+    proxies: Proxies | None = None
 
     # subclasses define these
 
@@ -305,6 +308,7 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
 def check_model(model: Any, question: str) -> None:
     """Raise an error unless ``model`` is a model of this package; a boosted model must go with the question."""
     if isinstance(model, TransformationModel):
+        parts.refuse(question, *model.specification().asked())
         return
     if hasattr(model, "left_out"):
         parts.refuse("boosting", question)

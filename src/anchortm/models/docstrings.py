@@ -73,6 +73,11 @@ SHARED = """
     place_variance : bool
         Whether the fit also measures how much places differ, ``place_sd_``. Otherwise it is measured at the first
         use, which a saved model cannot do.
+    target : TargetShift, optional
+        Mean and covariance of numeric anchors at the target. They replace xi, and the fitted model is that of the
+        target.
+    proxies : Proxies, optional
+        Which anchor columns are two noisy measurements of the same anchors. For exact outcomes and the normal link.
 """
 BERNSTEIN = """order : int
         Order of the Bernstein polynomials.
@@ -123,7 +128,8 @@ ATTRIBUTES = """
     penalty_ : float
         Mean squared projection of the score residuals on the anchors, not multiplied by xi. With ``tail``, the mean of
         the squared mean residuals of the worst share. With ``anchor_weights`` the weighted mean over environments of
-        their squared mean residuals.
+        their squared mean residuals. With ``target`` or ``proxies`` the form that replaces it, which may be negative;
+        that of a target is multiplied by 1/2 in the loss.
     environment_multipliers_ : Series
         With ``tail``: the weight of each environment in the penalty; they sum to 1, and most are 0. The fit is that
         with a penalty in which environments have these weights.
@@ -135,6 +141,9 @@ ATTRIBUTES = """
     environment_sd_ : float
         With weights that are "shrunk": the standard deviation of shifts between environments that they were made
         with, from the maximum-likelihood fit to all rows.
+    target_shift_ : float
+        With ``target``: how much further h lies at the target. ``baseline_`` is that of the target, and
+        ``baseline_`` plus this is that of the training rows, whose ``loglik_`` and ``loss_`` are reported.
     converged_, n_iter_ : bool, int
         Whether the fit reached its tolerance, and the number of iterations.
     kkt_ : float

@@ -115,7 +115,7 @@ class Training:
         if self.places.problem.spec.cluster:
             raise InputError("the model has random effects of its own: a random intercept is not added to them")
         problem = self.places.problem.subset(self.rows)
-        plain = problem.spec.at(xi=0.0, environment_weights="rows", anchor_weights="rows")
+        plain = problem.spec.at(xi=0.0, environment_weights="rows", anchor_weights="rows", tail=1.0, proxies=None)
         data = problem.data.without_wide()
         spec = plain.at(random="environment").check()
         clusters = make_clusters(self.environments.tolist(), "environment", [INTERCEPT], data.names, data.design.matrix)

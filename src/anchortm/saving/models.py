@@ -17,6 +17,7 @@ from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputTypeError
 from anchortm.families import FAMILIES, Family
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.targets import Proxies, TargetShift
 from anchortm.links import LINKS, Link
 from anchortm.models import transformation
 from anchortm.models.base import TransformationModel
@@ -37,7 +38,7 @@ __all__ = [
 
 ROLES = ("strata", "random", "varying", "scale")
 # arguments that early versions do not know, with the values that change nothing
-LATER = {"environment_weights": "rows", "anchor_weights": "rows", "tail": 1.0}
+LATER = {"environment_weights": "rows", "anchor_weights": "rows", "tail": 1.0, "target": None, "proxies": None}
 
 CLASSES: dict[str, type[TransformationModel]] = {
     **{name: getattr(transformation, name) for name in transformation.__all__},
@@ -168,6 +169,8 @@ def parameter(name: str, value: Any) -> Any:
         return {"link": value.name}
     if isinstance(value, Basis):
         return {"basis": plain(value.to_dict())}
+    if isinstance(value, (TargetShift, Proxies)):
+        return {name: plain(value.to_dict())}
     if name == "random_state" and not isinstance(value, (int, np.integer, type(None))):
         return None  # the state of a random generator is not part of a model
     try:
@@ -191,6 +194,10 @@ def _argument(value: Any) -> Any:
             return LINKS[name]
         case {"basis": dict(record)}:
             return Basis.from_dict(record)
+        case {"target": dict(record)}:
+            return TargetShift.from_dict(record)
+        case {"proxies": dict(record)}:
+            return Proxies(record.get("W"), record.get("Z"))
         case {"mapping": list(pairs)}:
             return dict(pairs)
     return value

@@ -18,6 +18,7 @@ from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.engine.remarks import tell_alphabetical
 from anchortm.exceptions import AnchorTMWarning, InputError
+from anchortm.inputs import parts
 from anchortm.inputs.anchors import AnchorColumns, group_codes
 from anchortm.inputs.response import as_response
 from anchortm.models.base import check_model
@@ -55,6 +56,7 @@ def left_out(
     inner = model_of(model) if by == ("xi",) else model
     check_model(inner, {"lambda": "l1", "smooth": "smooth"}.get(by[0], "left_out"))
     asked, n_jobs, spec = several_xi(xis), jobs(n_jobs), model.specification()
+    parts.refuse("left_out", *spec.asked())
     values = asked if by != ("xi",) or 0.0 in asked else [0.0, *asked]  # regret is measured from xi = 0
     for xi in values:
         spec.at(xi=xi).check_xi()

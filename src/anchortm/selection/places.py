@@ -24,6 +24,7 @@ from anchortm.engine.problem import Problem
 from anchortm.engine.rows.ends import Ends
 from anchortm.engine.solve.newton import Solution
 from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.inputs import parts
 from anchortm.inputs.anchors import AnchorColumns, group_codes
 from anchortm.models.given import Given
 from anchortm.selection.folds import full_paths
@@ -216,6 +217,7 @@ def places_of(rows: Given, xis: list[float], cut: int | None) -> tuple[Given, Pl
     environments = rows.anchors if rows.environments is None else rows.environments
     if environments is None:
         raise InputError("pass the environments, one for each row, or name them in a formula after '|'")
+    parts.refuse("left_out", *rows.model.specification().asked())
     groups, labels = group_codes(environments, cut)
     if rows.anchors is None and rows.model.anchor_names is None:
         names = ("environment",)

@@ -122,7 +122,18 @@ def bare(data: Data) -> Data:
 def bare_specification(spec: Specification) -> Specification:
     """Return the specification of the same outcome and kind of baseline, without anything that needs covariates."""
     nothing: dict[str, Any] = dict.fromkeys(
-        ("anchor_names", "strata", "varying", "random", "scale", "xi_scale", "penalty_factor", "start")
+        (
+            "anchor_names",
+            "strata",
+            "varying",
+            "random",
+            "scale",
+            "xi_scale",
+            "penalty_factor",
+            "start",
+            "target",
+            "proxies",
+        )
     )
     plain = {"tail": 1.0, "worst": None, "environment_weights": "rows", "anchor_weights": "rows"}
     return spec.at(xi=0.0, l1=0.0, l2=0.0, **plain, **nothing)

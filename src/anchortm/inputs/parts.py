@@ -29,7 +29,10 @@ PARTS = ("strata", "varying", "scale", "random", "l1", "l2", "smooth", "offset",
 ENGINES = ("transformation", "mean", "partial")
 PLACES = ("memory", "batches")
 ENDS = ("infinite",)
-QUESTIONS = ("path", "left_out", "bootstrap", "searches", "score_test", "sandwich", "bands", "saving", "places")
+QUESTIONS = (
+    *("path", "left_out", "bootstrap", "searches", "score_test", "invariance", "sandwich", "bands", "saving"),
+    "places",
+)
 
 # what messages call them
 NAMES = {
@@ -56,6 +59,7 @@ NAMES = {
     "bootstrap": "the bootstrap",
     "searches": "searches for xi",
     "score_test": "score tests",
+    "invariance": "invariance tests",
     "sandwich": "the sandwich",
     "bands": "confidence bands",
     "saving": "saving",
@@ -86,6 +90,36 @@ REASONS: dict[frozenset[str], str] = {
     frozenset(pair): reason
     for first, others, reason in (
         ("score_test", ("l1", "l2", "smooth"), _PENALISED),
+        (
+            "invariance",
+            ("l1", "l2", "smooth"),
+            "a penalty moves coefficients away from where residuals and covariates are uncorrelated, so that the "
+            "statistic does not have its distribution; set the penalty to 0, and write bs(x, 4) for s(x)",
+        ),
+        (
+            "invariance",
+            ("scale",),
+            "residuals of a scaled baseline do not have mean 0, so that the statistic does not have its distribution; "
+            "use strata or varying effects",
+        ),
+        (
+            "invariance",
+            ("random",),
+            "the variance of the statistic is that of independent rows, and rows of a cluster are not; leave the "
+            "random effects out, or take one row of each cluster",
+        ),
+        (
+            "invariance",
+            ("boosting",),
+            "boosting stops before its residuals are uncorrelated with the covariates, so that the statistic does not "
+            "have its distribution; test a linear model, with bs(x, 4) for curves",
+        ),
+        (
+            "invariance",
+            ("batches",),
+            "environments are regressed on the covariates, which needs all rows at once; read the table into memory "
+            "first",
+        ),
         (
             "sandwich",
             ("l1",),

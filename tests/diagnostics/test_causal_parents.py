@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, combinations
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,26 @@ def test_an_early_stop_changes_nothing_but_what_is_left_out() -> None:
     unstopped = atm.causal_parents(LOGIT, "y ~ x1 + x11 + x2 | site", DATA, stop_early=True)
     assert not unstopped.stopped
     assert unstopped.parents == ("x1", "x11")
+
+
+def test_few_rows_are_said() -> None:
+    found = atm.causal_parents(atm.NormalLinear(), "y ~ x1 + x11 | place", DATA.assign(place=np.arange(len(DATA)) % 60))
+    assert found.rows == pytest.approx(len(DATA) / 59)
+    assert "10 rows for each degree of freedom" in str(found)
+
+
+def test_a_search_costs_less_than_fits_one_by_one() -> None:
+    X = np.column_stack([DATA[["x1", "x11", "x2", "x3"]], np.random.default_rng(3).normal(size=(len(DATA), 2))])
+    model = atm.ContinuousLogit()
+
+    def seconds(call: Any) -> float:
+        began = process_time()
+        call()
+        return process_time() - began
+
+    search = min(seconds(lambda: atm.causal_parents(model, X, DATA.y, DATA.site)) for _ in range(3))
+    one = min(seconds(lambda: model.fit(X[:, :3], DATA.y)) for _ in range(5))
+    assert search < 64 * one
 
 
 def test_sizes_are_bounded() -> None:

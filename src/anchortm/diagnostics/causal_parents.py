@@ -149,6 +149,7 @@ def causal_parents(
         max_size=max_size,
         n_sets=search.n_sets,
         stopped=stopped,
+        rows=setting.n_rows / max(int(sets["df"].max()), 1),
         model=setting.model,
         method=method,
         regression=test.regression.name,

@@ -17,6 +17,7 @@ from anchortm.diagnostics.covariate_sets import SetFits, Setting
 from anchortm.diagnostics.environment_columns import EnvironmentColumns
 from anchortm.diagnostics.environment_regressions import regression_of
 from anchortm.diagnostics.invariance_methods import METHODS, SetTest
+from anchortm.diagnostics.parents_result import FEW_ROWS
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel
 
@@ -28,7 +29,6 @@ __all__ = ["InvarianceTest", "Method", "invariance_test", "make_test"]
 Array = NDArray[np.float64]
 Method = Literal["gcm", "simulate", "wald", "score"]
 
-FEW_ROWS = 20.0  # rows per degree of freedom, below which the chi-square distribution is a poor guide
 TITLES = {
     "gcm": "covariance of residuals and environments",
     "simulate": "covariance of residuals and environments, simulated distribution",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CausalParents", "asked", "covariate_p_values", "parents_at"]
 
 MOST_SHOWN = 5  # defining sets in a text
+FEW_ROWS = 20.0  # rows per degree of freedom, below which the chi-square distribution is a poor guide
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,8 @@ class CausalParents:
     stopped : bool
         Whether the search ended as soon as no covariate was left in all accepted sets. The p-values are then lower
         bounds, which all exceed the level.
+    rows : float
+        Number of rows for each degree of freedom of the tests.
     model, method, regression : str
         Name of the model, of the statistic, and of the regression of the environments.
 
@@ -87,6 +90,7 @@ class CausalParents:
     max_size: int | None
     n_sets: int
     stopped: bool
+    rows: float
     model: str
     method: str
     regression: str
@@ -163,6 +167,8 @@ class CausalParents:
     ) -> ParentsSensitivity:
         """Return how the answer moves with level, environments and regression, and what moves the covariates.
 
+        The search is repeated for each environment that is left out and for each regression.
+
         Parameters
         ----------
         regressions : sequence
@@ -184,7 +190,8 @@ class CausalParents:
 
     def _title(self) -> str:
         found = ", ".join(self.parents) or "none found"
-        return f"Causal parents at level {self.level:g}: {found} ({self.model}, {self.method}, {self.regression})"
+        how = f"{self.method}, {self.regression}" if self.method in ("gcm", "simulate") else self.method
+        return f"Causal parents at level {self.level:g}: {found} ({self.model}, {how})"
 
     def _notes(self) -> list[str]:
         return [*self._verdict(), *self._limits()]
@@ -216,6 +223,11 @@ class CausalParents:
     def _limits(self) -> list[str]:
         """Return what the guarantee depends on."""
         notes = []
+        if self.method != "simulate" and self.rows < FEW_ROWS:
+            notes.append(
+                f"{self.rows:.2g} rows for each degree of freedom: the chi-square distribution is a poor guide; "
+                "method='simulate' does not need it."
+            )
         lost = self.sets.loc[self.sets["p_value"].isna(), "reason"]
         if len(lost):
             notes.append(f"{len(lost)} sets could not be tested and count as accepted; the first: {lost.iloc[0]}.")
@@ -232,8 +244,8 @@ class CausalParents:
 
 def asked(found: CausalParents) -> dict[str, Any]:
     """Return what was asked, without the tests and the level."""
-    names = ("candidates", "mandatory", "screened_out", "max_size", "n_sets", "stopped", "model", "method")
-    return {name: getattr(found, name) for name in (*names, "regression", "search")}
+    names = ("candidates", "mandatory", "screened_out", "max_size", "n_sets", "stopped", "rows", "model")
+    return {name: getattr(found, name) for name in (*names, "method", "regression", "search")}
 
 
 def covariate_p_values(sets: pd.DataFrame, candidates: Sequence[str]) -> pd.Series:

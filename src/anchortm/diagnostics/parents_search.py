@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anchortm._util.progress import Task
+from anchortm._util.threads import one_blas_thread
 from anchortm.diagnostics.invariance_methods import SetTest
 from anchortm.exceptions import AnchorTMError, InputError
 
@@ -85,7 +86,8 @@ class ParentsSearch:
     def _chunk(self, sets: Sequence[tuple[int, ...]]) -> list[dict[str, Any]]:
         """Return the tests of some sets, whose fits start from each other."""
         test = self.test.fresh()
-        return [self._row(test, own) for own in sets]
+        with one_blas_thread():  # matrices are small
+            return [self._row(test, own) for own in sets]
 
     def _row(self, test: SetTest, own: tuple[int, ...]) -> dict[str, Any]:
         """Return the test of a set, or the reason why it cannot be tested."""

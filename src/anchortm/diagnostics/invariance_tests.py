@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm import plotting
 from anchortm._messages import shown
-from anchortm._typing import AnyTable, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import generator, whole_number
 from anchortm._util.html import report
 from anchortm.diagnostics.covariate_sets import SetFits, Setting
@@ -20,11 +21,13 @@ from anchortm.diagnostics.invariance_methods import METHODS, SetTest
 from anchortm.diagnostics.parents_result import FEW_ROWS
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel
+from anchortm.plotting.style import shortened
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
-__all__ = ["InvarianceTest", "Method", "invariance_test", "make_test"]
+__all__ = ["InvarianceTest", "Method", "invariance_test", "make_test", "test_of_set"]
 
 Array = NDArray[np.float64]
 Method = Literal["gcm", "simulate", "wald", "score"]
@@ -61,6 +64,8 @@ class InvarianceTest:
         Score residuals of the maximum-likelihood fit to the set.
     environments : EnvironmentColumns
         The environments of the rows.
+    weights : array of shape (n,), optional
+        The weights of the rows.
 
     See Also
     --------
@@ -88,6 +93,7 @@ class InvarianceTest:
     simulated: Array = field(default_factory=lambda: np.zeros(0))
     residuals: Array = field(default_factory=lambda: np.zeros(0), repr=False)
     environments: EnvironmentColumns | None = field(default=None, repr=False)
+    weights: Array | None = field(default=None, repr=False)
 
     def frame(self) -> pd.DataFrame:
         """Return the test as a table of one row."""
@@ -101,6 +107,38 @@ class InvarianceTest:
 
         labels = {} if self.environments is None else self.environments.labels()
         return pd.DataFrame({"residual": self.residuals} | {str(name): own for name, own in labels.items()})
+
+    def plot(self, ax: Axis = None, *, environment: str | None = None, label: int = 3) -> Axes:
+        """Draw the residuals against an environment and return the axes.
+
+        A factor shows the mean residual of each level, a number all rows with the least-squares line. If the outcome is
+        explained in the same way everywhere, means are near 0 and the line is flat.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        environment : str, optional
+            Which variable; by default the first.
+        label : int
+            How many levels to name if there are many: those furthest from 0.
+
+        See Also
+        --------
+        anchortm.plotting.residuals : draws it
+        """
+        import pandas as pd
+
+        labels = {} if self.environments is None else self.environments.labels()
+        name = next(iter(labels), "") if environment is None else environment
+        if name not in labels:
+            raise InputError(f"environment must be one of {', '.join(labels)}, not {environment!r}")
+        ax = plotting.residuals(
+            self.residuals, pd.Series(labels[name], name=name), ax, label=label, weights=self.weights
+        )
+        given = shortened(", ".join(self.covariates) or "no covariates", 60)
+        ax.set_title(f"given {given}: p = {self.p_value:.2g}", fontsize="medium", parse_math=False)
+        return ax
 
     @shown
     def __str__(self) -> str:
@@ -225,11 +263,16 @@ def invariance_test(
     test = make_test(setting, regression, method, n_draws, random_state)
     terms = setting.terms
     chosen = tuple(range(len(terms.names))) if covariates is None else terms.places(covariates, "covariates")
-    columns = terms.columns_of(chosen)
+    return test_of_set(test, method, chosen)
+
+
+def test_of_set(test: SetTest, method: str, chosen: tuple[int, ...]) -> InvarianceTest:
+    """Return the test of some terms, with the residuals of their fit."""
+    setting, columns = test.setting, test.setting.terms.columns_of(chosen)
     found = test(columns)
     return InvarianceTest(
         *found[:3],
-        terms.named(chosen),
+        setting.terms.named(chosen),
         setting.model,
         method,
         test.regression.name,
@@ -238,4 +281,5 @@ def invariance_test(
         found.simulated,
         SetFits(setting.problem).residuals(columns),
         setting.environments,
+        setting.weights,
     )

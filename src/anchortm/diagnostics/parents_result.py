@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from anchortm import plotting
 from anchortm._messages import shown
+from anchortm._typing import Axis
 from anchortm._util.checks import level_between
 from anchortm._util.html import report
 from anchortm.diagnostics.defining_sets import minimal_hitting_sets
@@ -16,7 +18,9 @@ from anchortm.exceptions import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
+    from anchortm.diagnostics.invariance_tests import InvarianceTest
     from anchortm.diagnostics.parents_sensitivity import ParentsSensitivity
 
 __all__ = ["CausalParents", "asked", "covariate_p_values", "parents_at"]
@@ -179,6 +183,43 @@ class CausalParents:
         from anchortm.diagnostics.parents_sensitivity import parents_sensitivity
 
         return parents_sensitivity(self, regressions, n_jobs)
+
+    def test(self, covariates: str | Sequence[str]) -> InvarianceTest:
+        """Return the test of one set with its residuals, which its ``plot()`` draws against the environments.
+
+        Parameters
+        ----------
+        covariates : str or sequence of str
+            Names of the set; the mandatory ones are added. ``()`` is the empty set.
+        """
+        from anchortm.diagnostics.invariance_tests import test_of_set
+
+        test, mandatory = self.search.test, self.search.mandatory
+        own = test.setting.terms.places(covariates, "covariates")
+        return test_of_set(test.fresh(), self.method, tuple(sorted({*own, *mandatory})))
+
+    def plot(self, ax: Axis = None, *, of: Literal["parents", "sets"] = "parents", label: int = 3) -> Axes:
+        """Draw p-values and return the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        of : {"parents", "sets"}
+            ``"parents"``: of the covariates, with the parents marked. ``"sets"``: of all sets by their sizes, with the
+            accepted ones marked.
+        label : int
+            How many accepted sets to name.
+
+        See Also
+        --------
+        anchortm.plotting.parents, anchortm.plotting.covariate_sets : draw it
+        """
+        if of == "sets":
+            return plotting.covariate_sets(self.sets, self.level, ax, label=label)
+        if of != "parents":
+            raise InputError(f"of must be 'parents' or 'sets', not {of!r}; test(set).plot() draws residuals of a set")
+        return plotting.parents(self.frame(), self.level, ax, rejected=self.misspecified)
 
     @shown
     def __str__(self) -> str:

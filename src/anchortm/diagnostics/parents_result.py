@@ -224,17 +224,19 @@ class CausalParents:
     @shown
     def __str__(self) -> str:
         table = self.frame().to_string(float_format="{:.3g}".format)
-        return "\n".join([self._title(), table, *self._notes()])
+        return "\n".join([self._title(), table, *self.remarks])
 
     def _repr_html_(self) -> str:
-        return report(self._title(), self.frame(), *self._notes())
+        return report(self._title(), self.frame(), *self.remarks)
 
     def _title(self) -> str:
         found = ", ".join(self.parents) or "none found"
         how = f"{self.method}, {self.regression}" if self.method in ("gcm", "simulate") else self.method
         return f"Causal parents at level {self.level:g}: {found} ({self.model}, {how})"
 
-    def _notes(self) -> list[str]:
+    @property
+    def remarks(self) -> list[str]:
+        """How to read the answer, and what its guarantee depends on."""
         return [*self._verdict(), *self._limits()]
 
     def _verdict(self) -> list[str]:

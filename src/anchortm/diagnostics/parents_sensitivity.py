@@ -91,13 +91,14 @@ class ParentsSensitivity:
 
     @shown
     def __str__(self) -> str:
-        return "\n".join(["Sensitivity of causal parents", self.frame().to_string(index=False), *self._notes()])
+        return "\n".join(["Sensitivity of causal parents", self.frame().to_string(index=False), *self.remarks])
 
     def _repr_html_(self) -> str:
-        return report("Sensitivity of causal parents", self.frame(), *self._notes())
+        return report("Sensitivity of causal parents", self.frame(), *self.remarks)
 
-    def _notes(self) -> list[str]:
-        """Return which covariates the environments do not move."""
+    @property
+    def remarks(self) -> list[str]:
+        """Which covariates the environments do not move."""
         if self.first_stage is None:
             return []
         table = self.first_stage.frame()

@@ -13,6 +13,7 @@ from anchortm._messages import shown
 from anchortm._typing import AnyTable, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import generator, whole_number
 from anchortm._util.html import report
+from anchortm._util.threads import one_blas_thread
 from anchortm.diagnostics.covariate_sets import SetFits, Setting
 from anchortm.diagnostics.environment_columns import EnvironmentColumns
 from anchortm.diagnostics.environment_regressions import regression_of
@@ -226,7 +227,8 @@ def invariance_test(
     terms = setting.terms
     chosen = tuple(range(len(terms.names))) if covariates is None else terms.places(covariates, "covariates")
     columns = terms.columns_of(chosen)
-    found = test(columns)
+    with one_blas_thread():  # matrices are small
+        found, residuals = test(columns), SetFits(setting.problem).residuals(columns)
     return InvarianceTest(
         *found[:3],
         terms.named(chosen),
@@ -236,6 +238,6 @@ def invariance_test(
         setting.n_rows / found.df if found.df else math.inf,
         found.left_out,
         found.simulated,
-        SetFits(setting.problem).residuals(columns),
+        residuals,
         setting.environments,
     )

@@ -123,8 +123,8 @@ class InvarianceTest:
             notes.append(f"left out, as they add nothing to the other columns: {', '.join(self.left_out)}")
         if self.method != "simulate" and self.rows < FEW_ROWS:
             notes.append(
-                f"{self.rows:.2g} rows for each degree of freedom: the chi-square distribution is a poor guide; "
-                "method='simulate' does not need it"
+                f"{self.rows:.2g} rows for each degree of freedom: the chi-square distribution rejects too often; use "
+                "method='simulate'"
             )
         return notes
 
@@ -191,10 +191,10 @@ def invariance_test(
 
         - ``"gcm"``: n Lbar' Sigma^-1 Lbar with L_i = r_i xi_i, the product of score residual and environment residual,
           and chi-square with the rank of Sigma as degrees of freedom (Kook et al., 2024). It needs no model for how
-          environments act.
+          environments act. With fewer than about 20 rows for each degree of freedom it rejects too often.
         - ``"simulate"``: the same, compared with the statistics of ``n_draws`` outcomes from the fitted model, each
-          with its own fit. For small samples. (Permuted environments would be unrelated to the covariates, so that
-          their statistics have another distribution.)
+          with its own fit. It holds its level in small samples. (Permuted environments would be unrelated to the
+          covariates, so that their statistics have another distribution.)
         - ``"wald"``: the environments and their interactions with the set join the model; Wald's test of all of them by
           the model's information. It sees effects that differ between environments, which ``"gcm"`` may miss, and needs
           many rows for each coefficient.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CausalParents", "asked", "covariate_p_values", "parents_at"]
 
 MOST_SHOWN = 5  # defining sets in a text
-FEW_ROWS = 20.0  # rows per degree of freedom, below which the chi-square distribution is a poor guide
+FEW_ROWS = 20.0  # rows per degree of freedom, below which the chi-square distribution rejects too often
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +225,8 @@ class CausalParents:
         notes = []
         if self.method != "simulate" and self.rows < FEW_ROWS:
             notes.append(
-                f"{self.rows:.2g} rows for each degree of freedom: the chi-square distribution is a poor guide; "
-                "method='simulate' does not need it."
+                f"{self.rows:.2g} rows for each degree of freedom: the chi-square distribution rejects too often; use "
+                "method='simulate'."
             )
         lost = self.sets.loc[self.sets["p_value"].isna(), "reason"]
         if len(lost):

@@ -84,7 +84,7 @@ RULES: list[tuple[str, Any]] = [
         r"mandatory; the documentation of causal_parents says .*",
         r"The limit is --max-fits \1: raise it, or test fewer sets by --screen, --max-size or --mandatory",
     ),
-    (r"; method='simulate' does not need it", "; --method simulate does not need it"),
+    (r"rejects too often; use method='simulate'", "rejects too often; use --method simulate"),
     (r"^method='simulate' cannot draw (.*): use method='gcm'", r"--method simulate cannot draw \1: use --method gcm"),
     (r"use regression='linear'", "use --regression linear"),
     (r"write bs\(x, 4\) for s\(x\)", "write bs(x, 4) for s(x) in --formula"),

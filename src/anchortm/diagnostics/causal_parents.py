@@ -98,7 +98,7 @@ def causal_parents(
     -------
     CausalParents
         Sets that cannot be tested, for example because a covariate separates the outcomes, have a reason in place of a
-        p-value and count as accepted. This keeps the guarantee, and can only make the answer smaller.
+        p-value and count as accepted, which keeps the guarantee. If no set can be tested, it is an error.
 
     See Also
     --------
@@ -140,6 +140,8 @@ def causal_parents(
     search = ParentsSearch(test, tuple(chosen[j] for j in kept), tuple(chosen[j] for j in fixed), size)
     search.check_price(max_fits)
     sets, stopped = search.run(n_jobs, level if stop_early else None)
+    if sets["p_value"].isna().all():
+        raise InputError(f"no set of covariates can be tested: {sets['reason'].iloc[0]}")
     return CausalParents.of(
         sets,
         level,

@@ -106,7 +106,7 @@ class Setting:
     ) -> Setting:
         """Return the setting of a question; ``changes`` are arguments of the model to set."""
         check_model(model, "invariance")
-        null = clone(model).set_params(xi=0.0, start=None, anchor_intercept=True, **changes)
+        null = clone(model).set_params(xi=0.0, start=None, anchor_intercept=True, penalty_factor=None, **changes)
         named = isinstance(X, str)
         own = {"sample_weight": sample_weight, "offset": offset, "environments": environments if named else None}
         rows = given(null, X, y, None if named else environments, **own)

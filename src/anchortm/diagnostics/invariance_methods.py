@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
@@ -123,19 +124,18 @@ class SimulatedTest(SetTest):
         found = self.measured(objective.residuals(solution.v), xi, weights)
         if weights is not None:
             xi = np.repeat(xi, weights.astype(np.intp), axis=0)
-        statistics = [self._statistic(loss, v, xi) for loss, v in self._draws(columns)]
-        simulated = np.array(statistics)
+        simulated = np.array([self._statistic(loss, v, xi) for loss, v in self._draws(columns)])
         p_value = (1 + int(np.sum(simulated >= found.statistic))) / (1 + simulated.size)
         return found._replace(p_value=p_value, simulated=simulated)
 
-    def _draws(self, columns: Places) -> list[tuple[Objective, Array]]:
-        """Return the losses of simulated outcomes, and the fit that they were drawn from."""
+    def _draws(self, columns: Places) -> Iterator[tuple[Objective, Array]]:
+        """Yield the losses of simulated outcomes, each with the fit that they were drawn from."""
         part = self.setting.part(columns)
         solution = SetFits(part)(np.arange(columns.size))[1]
         result = part.result(part.objective, solution, [solution])
         rng = np.random.default_rng([self.seed, *columns.tolist()])
         draws = redraws(part.with_data(whole_rows(part.data)), result, part.objective, rng)
-        return [(loss, solution.v) for loss in islice(draws, self.n_draws)]
+        yield from ((loss, solution.v) for loss in islice(draws, self.n_draws))
 
     def _statistic(self, loss: Objective, v: Array, xi: Array) -> float:
         """Return the statistic of simulated outcomes after their own fit; infinite, which is safe, if that fails."""

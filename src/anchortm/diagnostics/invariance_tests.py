@@ -14,6 +14,7 @@ from anchortm._messages import shown
 from anchortm._typing import AnyTable, Axis, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import generator, whole_number
 from anchortm._util.html import report
+from anchortm._util.threads import one_blas_thread
 from anchortm.diagnostics.covariate_sets import SetFits, Setting
 from anchortm.diagnostics.environment_columns import EnvironmentColumns
 from anchortm.diagnostics.environment_regressions import regression_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["InvarianceTest", "Method", "invariance_test", "make_test", "test_of_set"]
+__all__ = ["InvarianceTest", "Method", "invariance_test", "make_test", "set_test"]
 
 Array = NDArray[np.float64]
 Method = Literal["gcm", "simulate", "wald", "score"]
@@ -160,8 +161,8 @@ class InvarianceTest:
             notes.append(f"left out, as they add nothing to the other columns: {', '.join(self.left_out)}")
         if self.method != "simulate" and self.rows < FEW_ROWS:
             notes.append(
-                f"{self.rows:.2g} rows for each degree of freedom: the chi-square distribution is a poor guide; "
-                "method='simulate' does not need it"
+                f"{self.rows:.2g} rows for each degree of freedom: the chi-square distribution rejects too often; use "
+                "method='simulate'"
             )
         return notes
 
@@ -228,10 +229,10 @@ def invariance_test(
 
         - ``"gcm"``: n Lbar' Sigma^-1 Lbar with L_i = r_i xi_i, the product of score residual and environment residual,
           and chi-square with the rank of Sigma as degrees of freedom (Kook et al., 2024). It needs no model for how
-          environments act.
+          environments act. With fewer than about 20 rows for each degree of freedom it rejects too often.
         - ``"simulate"``: the same, compared with the statistics of ``n_draws`` outcomes from the fitted model, each
-          with its own fit. For small samples. (Permuted environments would be unrelated to the covariates, so that
-          their statistics have another distribution.)
+          with its own fit. It holds its level in small samples. (Permuted environments would be unrelated to the
+          covariates, so that their statistics have another distribution.)
         - ``"wald"``: the environments and their interactions with the set join the model; Wald's test of all of them by
           the model's information. It sees effects that differ between environments, which ``"gcm"`` may miss, and needs
           many rows for each coefficient.
@@ -263,13 +264,14 @@ def invariance_test(
     test = make_test(setting, regression, method, n_draws, random_state)
     terms = setting.terms
     chosen = tuple(range(len(terms.names))) if covariates is None else terms.places(covariates, "covariates")
-    return test_of_set(test, method, chosen)
+    return set_test(test, method, chosen)
 
 
-def test_of_set(test: SetTest, method: str, chosen: tuple[int, ...]) -> InvarianceTest:
+def set_test(test: SetTest, method: str, chosen: tuple[int, ...]) -> InvarianceTest:
     """Return the test of some terms, with the residuals of their fit."""
     setting, columns = test.setting, test.setting.terms.columns_of(chosen)
-    found = test(columns)
+    with one_blas_thread():  # matrices are small
+        found, residuals = test(columns), SetFits(setting.problem).residuals(columns)
     return InvarianceTest(
         *found[:3],
         setting.terms.named(chosen),
@@ -279,7 +281,7 @@ def test_of_set(test: SetTest, method: str, chosen: tuple[int, ...]) -> Invarian
         setting.n_rows / found.df if found.df else math.inf,
         found.left_out,
         found.simulated,
-        SetFits(setting.problem).residuals(columns),
+        residuals,
         setting.environments,
         setting.weights,
     )

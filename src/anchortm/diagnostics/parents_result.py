@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CausalParents", "asked", "covariate_p_values", "parents_at"]
 
 MOST_SHOWN = 5  # defining sets in a text
-FEW_ROWS = 20.0  # rows per degree of freedom, below which the chi-square distribution is a poor guide
+FEW_ROWS = 20.0  # rows per degree of freedom, below which the chi-square distribution rejects too often
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class CausalParents:
     sets : DataFrame
         One row for each set that was tested: set (a tuple of names, without the mandatory ones), size, statistic, df,
         p_value, accepted, and reason, which says why a set could not be tested. Such a set has no p-value and counts as
-        accepted: that can only make ``parents`` smaller.
+        accepted: the guarantee holds whatever its test would have said.
     p_values : Series
         For each covariate the largest p-value of the sets without it (1 if one of these could not be tested). A
         covariate is a parent at each level from there up to the largest p-value of all sets.
@@ -192,11 +192,11 @@ class CausalParents:
         covariates : str or sequence of str
             Names of the set; the mandatory ones are added. ``()`` is the empty set.
         """
-        from anchortm.diagnostics.invariance_tests import test_of_set
+        from anchortm.diagnostics.invariance_tests import set_test
 
         test, mandatory = self.search.test, self.search.mandatory
         own = test.setting.terms.places(covariates, "covariates")
-        return test_of_set(test.fresh(), self.method, tuple(sorted({*own, *mandatory})))
+        return set_test(test.fresh(), self.method, tuple(sorted({*own, *mandatory})))
 
     def plot(self, ax: Axis = None, *, of: Literal["parents", "sets"] = "parents", label: int = 3) -> Axes:
         """Draw p-values and return the axes.
@@ -223,8 +223,8 @@ class CausalParents:
 
     @shown
     def __str__(self) -> str:
-        table = self.frame().to_string(float_format="{:.3g}".format)
-        return "\n".join([self._title(), table, *self.remarks])
+        table = [self.frame().to_string(float_format="{:.3g}".format)] if self.candidates else []
+        return "\n".join([self._title(), *table, *self.remarks])
 
     def _repr_html_(self) -> str:
         return report(self._title(), self.frame(), *self.remarks)
@@ -252,28 +252,43 @@ class CausalParents:
                 f"Stopped after {len(self.sets)} of {self.n_sets} sets, as no covariate is in all accepted ones; "
                 "p-values are lower bounds."
             ]
+        if self.parents and self.sets.loc[self.sets["accepted"], "p_value"].isna().all():
+            return ["Every set that could be tested is rejected: the answer rests on sets that could not be tested."]
         if self.parents:
             return []
-        if () in self.accepted:
-            return ["The empty set is accepted: the outcome is not seen to differ between environments."]
+        if self._tested_and_accepted(()):
+            given = f"given {', '.join(self.mandatory)}, " if self.mandatory else ""
+            return [f"The empty set is accepted: {given}the outcome is not seen to differ between environments."]
         sets = self.defining_sets
-        if not sets:
+        if sets == []:
+            return ["The empty set could not be tested and counts as accepted, so that no covariate is in all of them."]
+        if sets is None:
             return ["No covariate is in all accepted sets, and there are too many defining sets to list."]
         listed = "; ".join(" or ".join(own) for own in sets[:MOST_SHOWN])
         more = f" ({len(sets)} in all)" if len(sets) > MOST_SHOWN else ""
         return [f"No covariate is in all accepted sets, but each of these has a parent: {listed}{more}."]
+
+    def _tested_and_accepted(self, own: tuple[str, ...]) -> bool:
+        """Return whether a set was tested and accepted."""
+        known = self.sets[self.sets["accepted"] & self.sets["p_value"].notna()]
+        return own in known["set"].tolist()
 
     def _limits(self) -> list[str]:
         """Return what the guarantee depends on."""
         notes = []
         if self.method != "simulate" and self.rows < FEW_ROWS:
             notes.append(
-                f"{self.rows:.2g} rows for each degree of freedom: the chi-square distribution is a poor guide; "
-                "method='simulate' does not need it."
+                f"{self.rows:.2g} rows for each degree of freedom: the chi-square distribution rejects too often; use "
+                "method='simulate'."
             )
         lost = self.sets.loc[self.sets["p_value"].isna(), "reason"]
         if len(lost):
-            notes.append(f"{len(lost)} sets could not be tested and count as accepted; the first: {lost.iloc[0]}.")
+            number = (
+                "1 set could not be tested and counts"
+                if len(lost) == 1
+                else f"{len(lost)} sets could not be tested and count"
+            )
+            notes.append(f"{number} as accepted; the first: {lost.iloc[0]}.")
         if self.screened_out:
             notes.append(
                 f"Screening left out {', '.join(self.screened_out)}: the guarantee holds if no parent is there."

@@ -91,7 +91,9 @@ class ParentsSensitivity:
 
     @shown
     def __str__(self) -> str:
-        return "\n".join(["Sensitivity of causal parents", self.frame().to_string(index=False), *self.remarks])
+        table = self.frame()
+        table["to"] = [f"{to:.3g}" if isinstance(to, float) else to for to in table["to"]]
+        return "\n".join(["Sensitivity of causal parents", table.to_string(index=False), *self.remarks])
 
     def _repr_html_(self) -> str:
         return report("Sensitivity of causal parents", self.frame(), *self.remarks)

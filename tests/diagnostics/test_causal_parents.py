@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from invariance_reference import PROBLEMS, reference_model, reference_rows
+from sklearn.preprocessing import StandardScaler
 
 import anchortm as atm
 from anchortm.diagnostics.defining_sets import minimal_hitting_sets, minimal_sets
+from anchortm.diagnostics.invariance_methods import GcmTest
 from anchortm.diagnostics.parents_result import CausalParents
 from anchortm.exceptions import InputError
 
@@ -369,3 +371,85 @@ def test_methods_and_results_pass_through() -> None:
         assert found.method == method
         assert found.parents == ("x1", "x11")
     assert isinstance(found, CausalParents)
+
+
+def test_nothing_that_can_be_tested_is_an_error() -> None:
+    """An answer without a single test would read as one."""
+    with pytest.raises(InputError, match="no set of covariates can be tested: the covariates determine the environm"):
+        atm.causal_parents(LOGIT, "y ~ x1 + C(site) | site", DATA, mandatory="C(site)")
+    with pytest.raises(InputError, match="no set of covariates can be tested: the likelihood is unbounded"):
+        atm.causal_parents(atm.NormalLinear(), "y ~ x1 | site", DATA.assign(y=1.0))
+
+
+def test_an_answer_by_sets_without_a_test_says_so() -> None:
+    """The environment is among the covariates: sets with it have nothing left to test."""
+    found = atm.causal_parents(LOGIT, "y ~ x1 + C(site) | site", DATA)
+    assert found.parents == ("C(site)",)
+    assert "Every set that could be tested is rejected: the answer rests on sets that could not be tested." in str(
+        found
+    )
+    assert "2 sets could not be tested and count as accepted" in str(found)
+
+
+def test_remarks_on_the_empty_set() -> None:
+    rows = DATA.assign(z=np.random.default_rng(1).logistic(size=len(DATA)) + DATA.x1)
+    found = atm.causal_parents(LOGIT, "z ~ x1 + x3 | site", rows, mandatory="x1")
+    assert "The empty set is accepted: given x1, the outcome is not seen to differ between env" in str(found)
+    alone = atm.causal_parents(LOGIT, "z ~ x1 | site", rows, mandatory="x1")
+    assert "Empty DataFrame" not in str(alone)
+    places = [f"p{k}" for k in range(40)]  # a place for each row: residuals alone cannot be tested
+    lost = atm.causal_parents(atm.NormalLinear(), "y ~ x1 | place", DATA.head(40).assign(place=places))
+    assert lost.sets.p_value.isna().tolist() == [True, False]
+    assert "is not seen to differ" not in str(lost)
+    assert "The empty set could not be tested and counts as accepted" in str(lost)
+    assert "1 set could not be tested and counts as accepted" in str(lost)
+
+
+def test_an_interrupted_search_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = atm.NormalLinear()
+    before = atm.causal_parents(model, "y ~ x1 + x11 + x2 | site", DATA)
+    asked, call = [], GcmTest.__call__
+
+    def interrupted(self: GcmTest, columns: Any) -> Any:
+        asked.append(columns)
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        return call(self, columns)
+
+    monkeypatch.setattr(GcmTest, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        atm.causal_parents(model, "y ~ x1 + x11 + x2 | site", DATA)
+    monkeypatch.undo()
+    after = atm.causal_parents(model, "y ~ x1 + x11 + x2 | site", DATA)
+    pd.testing.assert_frame_equal(after.sets, before.sets, check_exact=True)
+    assert not hasattr(model, "coef_")
+
+
+def test_rows_with_missing_values_are_left_out_if_asked() -> None:
+    holes = DATA.assign(x1=DATA.x1.mask(DATA.index % 50 == 0), site=DATA.site.mask(DATA.index % 70 == 0))
+    formula = "y ~ x1 + x11 + x3 | site"
+    with pytest.raises(InputError, match="missing"):
+        atm.causal_parents(atm.NormalLinear(), formula, holes)
+    found = atm.causal_parents(atm.NormalLinear(missing="drop"), formula, holes)
+    whole = atm.causal_parents(atm.NormalLinear(), formula, holes.dropna())
+    pd.testing.assert_frame_equal(found.sets, whole.sets)
+    assert found.test("x1").residual_frame().site.tolist() == holes.dropna().site.tolist()
+
+
+def test_a_fitted_model_and_its_xi_do_not_matter() -> None:
+    plain = atm.causal_parents(atm.NormalLinear(), "y ~ x1 + x11 | site", DATA)
+    fitted = atm.NormalLinear(xi=5.0).fit("y ~ x2 | site", DATA)
+    coef = fitted.coef_.copy()
+    other = atm.causal_parents(fitted, "y ~ x1 + x11 | site", DATA)
+    pd.testing.assert_frame_equal(other.sets, plain.sets, check_exact=True)
+    np.testing.assert_array_equal(fitted.coef_, coef)
+    with pytest.raises(TypeError, match="the model alone, not a Pipeline"):
+        atm.causal_parents(atm.make_pipeline(StandardScaler(), fitted), DATA[["x1"]], DATA.y, DATA.site)
+
+
+def test_environments_of_digits_are_names() -> None:
+    digits = DATA.assign(site=DATA.site.map({"n": "1", "s": "2", "e": "10", "w": "03"}))
+    found = atm.causal_parents(LOGIT, "y ~ x1 + x11 | site", digits)
+    assert found.sets.df.eq(3).all()
+    assert found.sensitivity(()).environments.left_out.tolist() == ["site=03", "site=1", "site=10", "site=2"]
+    assert f" {found.levels().level_from[1]:.3g} " in str(found.sensitivity(()))  # small levels are not all 0.0

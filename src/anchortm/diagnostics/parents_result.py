@@ -17,9 +17,11 @@ from anchortm.exceptions import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from anchortm.diagnostics.environment_regressions import RegressionName, Regressor
+    from anchortm.diagnostics.parents_search import ParentsSearch
     from anchortm.diagnostics.parents_sensitivity import ParentsSensitivity
 
-__all__ = ["CausalParents", "asked", "covariate_p_values", "parents_at"]
+__all__ = ["CausalParents", "answered", "asked", "covariate_p_values", "parents_at"]
 
 MOST_SHOWN = 5  # defining sets in a text
 FEW_ROWS = 20.0  # rows per degree of freedom, below which the chi-square distribution rejects too often
@@ -94,16 +96,7 @@ class CausalParents:
     model: str
     method: str
     regression: str
-    search: Any = field(default=None, repr=False)  # what sensitivity() asks again
-
-    @classmethod
-    def of(cls, sets: pd.DataFrame, level: float, **about: Any) -> CausalParents:
-        """Return the answer at a level from the tests of sets."""
-        p_values = covariate_p_values(sets, about["candidates"])
-        found = parents_at(sets, p_values, level)
-        accepted = sets["p_value"].isna() | (sets["p_value"] > level)
-        sets = sets.assign(accepted=accepted)[["set", "size", "statistic", "df", "p_value", "accepted", "reason"]]
-        return cls(found or (), sets, p_values, level, found is None, **about)
+    search: ParentsSearch = field(repr=False)  # what sensitivity() asks again
 
     @property
     def accepted(self) -> list[tuple[str, ...]]:
@@ -142,7 +135,7 @@ class CausalParents:
                 f"the search stopped early at level {self.level:g}, and level {level:g} needs further sets: search "
                 "again with stop_early=False"
             )
-        return CausalParents.of(self.sets, level, **asked(self))
+        return answered(self.sets, level, **asked(self))
 
     def levels(self) -> pd.DataFrame:
         """Return how the answer moves with the level, from the same tests.
@@ -163,7 +156,7 @@ class CausalParents:
         return pd.DataFrame(rows)
 
     def sensitivity(
-        self, regressions: Sequence[Any] = ("linear", "none"), n_jobs: int | None = None
+        self, regressions: Sequence[RegressionName | Regressor] = ("linear", "none"), n_jobs: int | None = None
     ) -> ParentsSensitivity:
         """Return how the answer moves with level, environments and regression, and what moves the covariates.
 
@@ -240,6 +233,15 @@ class CausalParents:
         return notes
 
     __repr__ = __str__
+
+
+def answered(sets: pd.DataFrame, level: float, **about: Any) -> CausalParents:
+    """Return the answer at a level from the tests of sets."""
+    p_values = covariate_p_values(sets, about["candidates"])
+    found = parents_at(sets, p_values, level)
+    accepted = sets["p_value"].isna() | (sets["p_value"] > level)
+    sets = sets.assign(accepted=accepted)[["set", "size", "statistic", "df", "p_value", "accepted", "reason"]]
+    return CausalParents(found or (), sets, p_values, level, found is None, **about)
 
 
 def asked(found: CausalParents) -> dict[str, Any]:

@@ -131,10 +131,7 @@ class CausalParents:
         """
         level = level_between(level, "level")
         if self.stopped and level > self.level:
-            raise InputError(
-                f"the search stopped early at level {self.level:g}, and level {level:g} needs further sets: search "
-                "again with stop_early=False"
-            )
+            self._refuse_larger_levels()
         return answered(self.sets, level, **asked(self))
 
     def levels(self) -> pd.DataFrame:
@@ -145,6 +142,8 @@ class CausalParents:
         """
         import pandas as pd
 
+        if self.stopped:
+            self._refuse_larger_levels()
         top = float(np.nanmax(self.sets["p_value"].fillna(1.0)))
         starts = sorted({0.0, *(float(p) for p in self.p_values if p < top)})
         rows = []
@@ -154,6 +153,12 @@ class CausalParents:
         if top < 1.0:
             rows.append({"level_from": top, "level_to": 1.0, "parents": (), "misspecified": True})
         return pd.DataFrame(rows)
+
+    def _refuse_larger_levels(self) -> None:
+        raise InputError(
+            f"the search stopped early at level {self.level:g}, and larger levels need further sets: search again with "
+            "stop_early=False"
+        )
 
     def sensitivity(
         self, regressions: Sequence[RegressionName | Regressor] = ("linear", "none"), n_jobs: int | None = None

@@ -116,7 +116,7 @@ def parents_sensitivity(found: CausalParents, regressions: Sequence[Any], n_jobs
     """Return the sensitivity of an answer; see ``CausalParents.sensitivity``."""
     import pandas as pd
 
-    search = found.search
+    levels, search = found.levels(), found.search
     setting, seed = search.test.setting, search.test.seed
     others = [regression_of(own, seed) for own in regressions]
     left_out = list(_left_out(setting.environments.given))
@@ -131,7 +131,7 @@ def parents_sensitivity(found: CausalParents, regressions: Sequence[Any], n_jobs
             by_regression.append({"regression": own.name, **_answer(found, changed, n_jobs)})
             task.step()
     return ParentsSensitivity(
-        found.levels(),
+        levels,
         pd.DataFrame(by_environment, columns=None if by_environment else ["left_out", "parents", "misspecified"]),
         pd.DataFrame(by_regression, columns=None if by_regression else ["regression", "parents", "misspecified"]),
         shifts_of(setting),

@@ -3,8 +3,8 @@ Which of these are causes?
 ==========================
 
 A factory with eight lines measures six things beside the lifetime of its lamps. We know how the data came about,
-because we make them up. Voltage and temperature act on the lifetime, humidity does not. The lifetime acts on the wear of
-the filament and on how often a lamp flickers, and wear makes it vibrate. Every line has its own conditions. Can the
+because we make them up. Voltage and temperature act on the lifetime, humidity does not. The lifetime acts on the wear
+of the filament and on how often a lamp flickers, and wear makes it vibrate. Every line has its own conditions. Can the
 lines tell causes from companions?
 """
 
@@ -74,8 +74,8 @@ for ax in axes[1:]:
 # %%
 # Fewer lines
 # -----------
-# Three lines reject fewer sets than eight do. A set without the temperature is accepted by a narrow margin, so that only
-# the voltage is found.
+# Three lines reject fewer sets than eight do. A set without the temperature is accepted by a narrow margin, so that
+# only the voltage is found.
 
 three = data[data.line.isin(["A", "B", "C"])]
 few = atm.causal_parents(model, formula, three)

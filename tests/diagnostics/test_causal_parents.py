@@ -192,6 +192,9 @@ def test_an_early_stop_changes_nothing_but_what_is_left_out() -> None:
     assert "Stopped after 1 of 8 sets" in str(found)
     with pytest.raises(InputError, match="stop_early=False"):
         found.at(0.2)
+    with pytest.raises(InputError, match="stop_early=False"):
+        found.sensitivity()
+    assert found.at(0.01).parents == ()
     unstopped = atm.causal_parents(LOGIT, "y ~ x1 + x11 + x2 | site", DATA, stop_early=True)
     assert not unstopped.stopped
     assert unstopped.parents == ("x1", "x11")

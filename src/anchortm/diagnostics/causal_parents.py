@@ -9,9 +9,10 @@ from typing import Any, Literal
 from anchortm._typing import AnyTable, Covariates, Labels, Numbers, Outcome, Seed
 from anchortm._util.checks import flag, level_between, whole_number
 from anchortm.diagnostics.covariate_sets import Setting, part_of
+from anchortm.diagnostics.environment_regressions import RegressionName, Regressor
 from anchortm.diagnostics.invariance_tests import Method, make_test
-from anchortm.diagnostics.parents_result import CausalParents
-from anchortm.diagnostics.parents_screening import SCREENS, by_blanket, by_lasso
+from anchortm.diagnostics.parents_result import CausalParents, answered
+from anchortm.diagnostics.parents_screening import check_screen, screened
 from anchortm.diagnostics.parents_search import ParentsSearch
 from anchortm.exceptions import InputError
 from anchortm.models.base import TransformationModel
@@ -32,7 +33,7 @@ def causal_parents(
     max_size: int | None = None,
     screen: Literal["lasso", "blanket"] | None = None,
     n_screened: int = 10,
-    regression: Any = "linear",
+    regression: RegressionName | Regressor = "linear",
     method: Method = "gcm",
     stop_early: bool = False,
     max_fits: int = MOST_FITS,
@@ -121,19 +122,19 @@ def causal_parents(
     level_between(level, "level")
     flag(stop_early, "stop_early")
     whole_number(max_fits, "max_fits", 1)
-    if screen is not None and screen not in SCREENS:
-        raise InputError(f"screen must be {', '.join(map(repr, SCREENS))} or None, not {screen!r}")
-    whole_number(n_screened, "n_screened", 1)
+    check_screen(screen, n_screened)
+    rows: dict[str, Any] = {
+        "X": X,
+        "y": y,
+        "environments": environments,
+        "sample_weight": sample_weight,
+        "offset": offset,
+    }
     penalised = {"l1": 1.0} if screen == "lasso" else {}  # so that more columns than rows pass the checks
-    setting = Setting.of("causal_parents", model, X, y, environments, sample_weight, offset, **penalised)
-    fixed, every = setting.terms.places(mandatory, "mandatory"), tuple(range(len(setting.terms.names)))
-    kept = tuple(j for j in every if j not in fixed)
-    if screen == "lasso":
-        rows = (X, y) if isinstance(X, str) else (X, y, environments)
-        kept = by_lasso(setting, fixed, n_screened, model, rows, sample_weight=sample_weight, offset=offset)
-    elif screen == "blanket":
-        kept = by_blanket(setting, fixed, n_screened)
-    left_out = setting.terms.named(j for j in every if j not in kept and j not in fixed)
+    setting = Setting.of("causal_parents", model, **rows, **penalised)
+    fixed = setting.terms.places(mandatory, "mandatory")
+    kept = screened(screen, n_screened, setting, fixed, model, rows)
+    left_out = setting.terms.named(j for j in range(len(setting.terms.names)) if j not in (*kept, *fixed))
     setting, chosen = narrowed(setting, sorted((*kept, *fixed)))
     size = len(kept) if max_size is None else min(whole_number(max_size, "max_size", 0), len(kept))
     test = make_test(setting, regression, method, n_draws, random_state)
@@ -142,7 +143,7 @@ def causal_parents(
     sets, stopped = search.run(n_jobs, level if stop_early else None)
     if sets["p_value"].isna().all():
         raise InputError(f"no set of covariates can be tested: {sets['reason'].iloc[0]}")
-    return CausalParents.of(
+    return answered(
         sets,
         level,
         candidates=setting.terms.named(search.candidates),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,24 @@ from anchortm.diagnostics.environment_columns import EnvironmentColumns
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError
 from anchortm.models.glm import AnchorGLM
 
-__all__ = ["REGRESSIONS", "Regression", "regression_of"]
+__all__ = ["REGRESSIONS", "Regression", "RegressionName", "Regressor", "regression_of"]
 
 Array = NDArray[np.float64]
 
+RegressionName = Literal["linear", "logistic", "forest", "none"]
 FOLDS = 5
 TREES, SMALLEST_LEAF = 500, 5
 TOLERANCE = 1e-10  # of logistic regressions
+
+
+class Regressor(Protocol):
+    """A regressor of scikit-learn."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fit to rows."""
+
+    def predict(self, X: Any) -> Any:
+        """Return predicted numbers."""
 
 
 def centred(A: Array, weights: Array | None) -> Array:
@@ -153,7 +164,7 @@ class CrossFitted(Regression):
 REGRESSIONS = ("linear", "logistic", "forest", "none")
 
 
-def regression_of(given: Any, seed: int) -> Regression:
+def regression_of(given: RegressionName | Regressor, seed: int) -> Regression:
     """Return the regression that a name or a regressor stands for."""
     named = {"linear": Linear(), "logistic": Logistic(), "forest": Forest(seed), "none": NoRegression()}
     if isinstance(given, str):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from anchortm._util.html import report
 from anchortm._util.threads import one_blas_thread
 from anchortm.diagnostics.covariate_sets import SetFits, Setting
 from anchortm.diagnostics.environment_columns import EnvironmentColumns
-from anchortm.diagnostics.environment_regressions import regression_of
+from anchortm.diagnostics.environment_regressions import RegressionName, Regressor, regression_of
 from anchortm.diagnostics.invariance_methods import METHODS, SetTest
 from anchortm.diagnostics.parents_result import FEW_ROWS
 from anchortm.exceptions import InputError
@@ -169,7 +170,9 @@ class InvarianceTest:
     __repr__ = __str__
 
 
-def make_test(setting: Setting, regression: Any, method: str, n_draws: int, random_state: Seed) -> SetTest:
+def make_test(
+    setting: Setting, regression: RegressionName | Regressor, method: str, n_draws: int, random_state: Seed
+) -> SetTest:
     """Return the test that the arguments ask for."""
     if method not in METHODS:
         raise InputError(f"method must be {', '.join(map(repr, METHODS))}, not {method!r}")
@@ -184,8 +187,8 @@ def invariance_test(
     y: Outcome | AnyTable,
     environments: Labels | None = None,
     *,
-    covariates: Any = None,
-    regression: Any = "linear",
+    covariates: str | Sequence[str] | None = None,
+    regression: RegressionName | Regressor = "linear",
     method: Method = "gcm",
     sample_weight: Numbers | None = None,
     offset: Numbers | None = None,

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from anchortm.diagnostics.environment_regressions import RegressionName, Regressor
     from anchortm.diagnostics.invariance_tests import InvarianceTest
+    from anchortm.diagnostics.parents_search import ParentsSearch
     from anchortm.diagnostics.parents_sensitivity import ParentsSensitivity
 
-__all__ = ["CausalParents", "asked", "covariate_p_values", "parents_at"]
+__all__ = ["CausalParents", "answered", "asked", "covariate_p_values", "parents_at"]
 
 MOST_SHOWN = 5  # defining sets in a text
 FEW_ROWS = 20.0  # rows per degree of freedom, below which the chi-square distribution rejects too often
@@ -98,16 +100,7 @@ class CausalParents:
     model: str
     method: str
     regression: str
-    search: Any = field(default=None, repr=False)  # what sensitivity() asks again
-
-    @classmethod
-    def of(cls, sets: pd.DataFrame, level: float, **about: Any) -> CausalParents:
-        """Return the answer at a level from the tests of sets."""
-        p_values = covariate_p_values(sets, about["candidates"])
-        found = parents_at(sets, p_values, level)
-        accepted = sets["p_value"].isna() | (sets["p_value"] > level)
-        sets = sets.assign(accepted=accepted)[["set", "size", "statistic", "df", "p_value", "accepted", "reason"]]
-        return cls(found or (), sets, p_values, level, found is None, **about)
+    search: ParentsSearch = field(repr=False)  # what sensitivity() asks again
 
     @property
     def accepted(self) -> list[tuple[str, ...]]:
@@ -142,11 +135,8 @@ class CausalParents:
         """
         level = level_between(level, "level")
         if self.stopped and level > self.level:
-            raise InputError(
-                f"the search stopped early at level {self.level:g}, and level {level:g} needs further sets: search "
-                "again with stop_early=False"
-            )
-        return CausalParents.of(self.sets, level, **asked(self))
+            self._refuse_larger_levels()
+        return answered(self.sets, level, **asked(self))
 
     def levels(self) -> pd.DataFrame:
         """Return how the answer moves with the level, from the same tests.
@@ -156,6 +146,8 @@ class CausalParents:
         """
         import pandas as pd
 
+        if self.stopped:
+            self._refuse_larger_levels()
         top = float(np.nanmax(self.sets["p_value"].fillna(1.0)))
         starts = sorted({0.0, *(float(p) for p in self.p_values if p < top)})
         rows = []
@@ -166,8 +158,14 @@ class CausalParents:
             rows.append({"level_from": top, "level_to": 1.0, "parents": (), "misspecified": True})
         return pd.DataFrame(rows)
 
+    def _refuse_larger_levels(self) -> None:
+        raise InputError(
+            f"the search stopped early at level {self.level:g}, and larger levels need further sets: search again with "
+            "stop_early=False"
+        )
+
     def sensitivity(
-        self, regressions: Sequence[Any] = ("linear", "none"), n_jobs: int | None = None
+        self, regressions: Sequence[RegressionName | Regressor] = ("linear", "none"), n_jobs: int | None = None
     ) -> ParentsSensitivity:
         """Return how the answer moves with level, environments and regression, and what moves the covariates.
 
@@ -298,6 +296,15 @@ class CausalParents:
         return notes
 
     __repr__ = __str__
+
+
+def answered(sets: pd.DataFrame, level: float, **about: Any) -> CausalParents:
+    """Return the answer at a level from the tests of sets."""
+    p_values = covariate_p_values(sets, about["candidates"])
+    found = parents_at(sets, p_values, level)
+    accepted = sets["p_value"].isna() | (sets["p_value"] > level)
+    sets = sets.assign(accepted=accepted)[["set", "size", "statistic", "df", "p_value", "accepted", "reason"]]
+    return CausalParents(found or (), sets, p_values, level, found is None, **about)
 
 
 def asked(found: CausalParents) -> dict[str, Any]:

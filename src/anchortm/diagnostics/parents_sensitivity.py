@@ -16,7 +16,7 @@ from anchortm._util.progress import Task
 from anchortm.diagnostics.covariate_sets import Setting, Terms
 from anchortm.diagnostics.environment_columns import EnvironmentColumns
 from anchortm.diagnostics.environment_regressions import regression_of
-from anchortm.diagnostics.parents_result import CausalParents, asked
+from anchortm.diagnostics.parents_result import CausalParents, answered, asked
 from anchortm.diagnostics.parents_search import ParentsSearch
 from anchortm.diagnostics.relevance import FirstStage, first_stage
 from anchortm.exceptions import AnchorTMError
@@ -119,7 +119,7 @@ def parents_sensitivity(found: CausalParents, regressions: Sequence[Any], n_jobs
     """Return the sensitivity of an answer; see ``CausalParents.sensitivity``."""
     import pandas as pd
 
-    search: ParentsSearch = found.search
+    levels, search = found.levels(), found.search
     setting, seed = search.test.setting, search.test.seed
     others = [regression_of(own, seed) for own in regressions]
     left_out = list(_left_out(setting.environments.given))
@@ -134,7 +134,7 @@ def parents_sensitivity(found: CausalParents, regressions: Sequence[Any], n_jobs
             by_regression.append({"regression": own.name, **_answer(found, changed, n_jobs)})
             task.step()
     return ParentsSensitivity(
-        found.levels(),
+        levels,
         pd.DataFrame(by_environment, columns=None if by_environment else ["left_out", "parents", "misspecified"]),
         pd.DataFrame(by_regression, columns=None if by_regression else ["regression", "parents", "misspecified"]),
         shifts_of(setting),
@@ -189,7 +189,7 @@ def _without(found: CausalParents, search: ParentsSearch, change: Change, n_jobs
 
 def _answer(found: CausalParents, search: ParentsSearch, n_jobs: int | None) -> dict[str, Any]:
     """Return the answer of another search at the same level."""
-    changed = CausalParents.of(search.run(n_jobs)[0], found.level, **(asked(found) | {"search": search}))
+    changed = answered(search.run(n_jobs)[0], found.level, **(asked(found) | {"search": search}))
     p_values = {f"p_{name}": p for name, p in changed.p_values.items()}
     return {"parents": changed.parents, "misspecified": changed.misspecified, **p_values}
 

@@ -81,14 +81,9 @@ def run(options: Any) -> None:
     check_outputs(options, options.data)
     rows, columns = prepare(options)
     start_workers(options.jobs)
-    asked = ("level", "mandatory", "max_size", "screen", "n_screened", "method", "regression", "stop_early", "max_fits")
-    found = causal_parents(
-        *rows,
-        environments=options.environments,
-        n_jobs=options.jobs,
-        **{name: getattr(options, name) for name in asked},
-        **columns,
-    )
+    names = ("level", "mandatory", "max_size", "screen", "n_screened", "method", "regression", "stop_early", "max_fits")
+    asked: dict[str, Any] = {name: getattr(options, name) for name in names} | columns
+    found = causal_parents(*rows, environments=options.environments, n_jobs=options.jobs, **asked)
     moved = found.sensitivity(n_jobs=options.jobs) if options.sensitivity else None
     sets = found.sets.assign(set=[_joined(own) for own in found.sets["set"]])
     record = {

@@ -606,6 +606,19 @@ class Stated:
                 found[i, j] = each @ (slope @ influence + own) ** 2
         return np.sqrt(found * each.sum() / (each.sum() - 1.0))
 
+    def covariance_measure(self, w):
+        """Return the generalised covariance measure of score residuals and anchors, and its degrees of freedom."""
+        r = replace(self, xi=1.0, residual="score").terms(w)[1]
+        strata = [] if self.stratum is None else [self.stratum[:, None] == np.unique(self.stratum)[1:]]
+        varying = [] if self.V is None else [self.V]
+        Z = np.column_stack([np.ones(len(self.X)), self.X, *strata, *varying]).astype(float)
+        A, root = self.A[:, 1:], np.sqrt(self.weights)[:, None]
+        left = A - Z @ np.linalg.lstsq(root * Z, root * A, rcond=None)[0]
+        L = r[:, None] * left
+        mean = np.average(L, axis=0, weights=self.weights)
+        sigma = (self.weights[:, None] * L).T @ L / self.n - np.outer(mean, mean)
+        return float(self.n * mean @ np.linalg.solve(sigma, mean)), A.shape[1]
+
     def score_statistic(self, w):
         """Return Rao's statistic of centred anchors as covariates, at a fit with xi = 0, and its degrees of freedom.
 

@@ -39,10 +39,12 @@ _HOME = {
     "WorstEnvironment": "models.worst_environment",
     "XiSearchCV": "selection.searches",
     "anchor_path": "selection.path",
+    "causal_parents": "diagnostics.causal_parents",
     "compare_strategies": "newplace.compare",
     "elastic_net_path": "selection.elastic_net",
     "gamma_from_quantile": "selection.path",
     "gamma_from_xi": "selection.path",
+    "invariance_test": "diagnostics.invariance_tests",
     "leave_one_environment_out": "selection.left_out",
     "likelihood_ratio_test": "inference.likelihood_ratio",
     "load": "saving",
@@ -70,6 +72,8 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm._util.progress import set_progress as set_progress
     from anchortm.competitors.boosting import AnchorBoosting as AnchorBoosting
     from anchortm.competitors.linear import LinearAnchorRegression as LinearAnchorRegression
+    from anchortm.diagnostics.causal_parents import causal_parents as causal_parents
+    from anchortm.diagnostics.invariance_tests import invariance_test as invariance_test
     from anchortm.diagnostics.marginal_effects import marginal_effects as marginal_effects
     from anchortm.diagnostics.proportionality import proportionality_test as proportionality_test
     from anchortm.inference.likelihood_ratio import likelihood_ratio_test as likelihood_ratio_test

@@ -66,6 +66,8 @@ LINES = {
         "--report",
         "c.html",
     ],
+    "parents": ["parents", "rows.csv", *LM, "--sensitivity", "-p", "sets.png"],
+    "parents of which every set is rejected": ["parents", "rows.csv", "-m", "lm", "-f", "y ~ group | site"],
     "path": ["path", "rows.csv", *LM],
     "loeo": ["loeo", "rows.csv", *LM, "-x", "0,1"],
     "predict": [

@@ -197,6 +197,15 @@ def ask_score_test(case: Case, source: Path | None, folder: Path) -> None:
     assert found.statistic == pytest.approx(statistic, rel=1e-5)
 
 
+def ask_invariance(case: Case, source: Path | None, folder: Path) -> None:
+    (first, *rest), extra = arguments(case, source)
+    found = atm.invariance_test(asked(case, source), first, *rest, **extra)
+    model = case.fit(xi=0.0)
+    statistic, df = case.stated(model).covariance_measure(parameters(case, model))
+    assert found.df == df
+    assert found.statistic == pytest.approx(statistic, rel=1e-5)
+
+
 def ask_sandwich(case: Case, source: Path | None, folder: Path) -> None:
     model = case.fit(source)
     stated, w = check_minimum(case, model)
@@ -362,6 +371,7 @@ ASK = {
     "searches": ask_searches,
     "bootstrap": ask_bootstrap,
     "score_test": ask_score_test,
+    "invariance": ask_invariance,
     "sandwich": ask_sandwich,
     "bands": ask_bands,
     "saving": ask_saving,

@@ -163,6 +163,18 @@ def shifted() -> tuple[Any, Any]:
     return found, call(X, DATA.y, place).frame()
 
 
+def invariance() -> tuple[Any, Any]:
+    call = partial(atm.invariance_test, LINEAR, regression="logistic")
+    return call(FORMULA, DATA, **BESIDE).frame(), call(X, DATA.y, SITE, **COLUMNS).frame()
+
+
+def parents() -> tuple[Any, Any]:
+    call = partial(atm.causal_parents, LINEAR)
+    named, factor = call("y ~ x + half | site", DATA, **BESIDE), (DATA.half == "h2").astype(float)
+    plain = call(X[["x"]].assign(half=factor), DATA.y, SITE, **COLUMNS)
+    return (named.sets, named.frame()), (plain.sets, plain.frame())
+
+
 def calibrated() -> tuple[Any, Any]:
     named, plain = fits(LINEAR)
     found = [named.calibrate_spread(FORMULA, DATA), plain.calibrate_spread(X, DATA.y, SITE)]
@@ -241,6 +253,8 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
     "xi_by_score_test": lambda: both(lambda *rows, **more: atm.xi_by_score_test(LINEAR, *rows, **more).frame()),
     "proportionality_test": proportionality,
     "first_stage": first_stage,
+    "invariance_test": invariance,
+    "causal_parents": parents,
     "residual_invariance": residual_invariance,
     "calibration": lambda: of_fitted(lambda *rows, **more: atm.diagnostics.calibration(*rows, **more).frame()),
     "score_table": lambda: of_fitted(lambda *rows, **more: atm.scores.score_table(*rows, **more).frame()),

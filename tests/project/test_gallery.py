@@ -159,6 +159,18 @@ PRINTED = {
         "same 0.15 4 1.63 0.32 0.14 same 0.30 7 1.43 0.55 0.31 other 0.15 4 0.95 -0.01 0.05",
         "maximum likelihood 8.39 601.65 0.47 anchored, xi = 10 7.45 339.66 0.87 widened 8.02 601.65 0.80",
     ],
+    "plot_22_which_are_causes": [
+        "1000 lamps, 14% still burn",
+        "wear 0.650 0.065 0.000 flicker -0.665 0.035 0.000 vibration -0.044",
+        "Causal parents at level 0.05: voltage, temperature (",
+        "accepted: voltage + temperature; voltage + temperature + humidity",
+        "Causal parents at level 0.05: voltage (",
+        "temperature 0.0515 False",
+        "accepted: 5 of 64 sets",
+        "Every set is rejected at level 0.05",
+        "named: voltage, humidity",
+        "accepted: voltage + humidity + wear; voltage + humidity + vibration",
+    ],
     "plot_20_trees_and_how_far_they_carry": [
         "0.0 0.01 0.49 2.38 2.37 2.31 2.37 2.35",
         "2.0 0.13 0.06 2.61 2.62 2.61",

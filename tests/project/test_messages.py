@@ -38,6 +38,7 @@ def test_summaries_and_reprs_are_plain() -> None:
     model = atm.ContinuousLogit(order=2, xi=1.0).fit(X, Y, anchors=SITE)
     path = atm.anchor_path(model, X, Y, SITE, [0.0, 1.0])
     left_out = atm.leave_one_environment_out(model, X, Y, SITE, [0.0, 1.0])
+    parents = atm.causal_parents(model, X, Y, SITE)
     shown = [
         model.summary(),
         model,
@@ -47,6 +48,9 @@ def test_summaries_and_reprs_are_plain() -> None:
         diagnostics.score_test(model, X, Y, SITE),
         diagnostics.residual_invariance(atm.ContinuousLogit(order=2).fit(X, Y), model, X, Y, SITE),
         diagnostics.first_stage(X, SITE),
+        atm.invariance_test(model, X, Y, SITE),
+        parents,
+        parents.sensitivity(),
         diagnostics.location_shift(model, X, Y, np.arange(N) % 8),
         diagnostics.calibration(model, X, Y, SITE),
         scores.score_table(model, X, Y, environments=SITE),

@@ -15,11 +15,13 @@ __all__ = ["in_shell"]
 
 RENAMED = {"log_first": "log-first", "sample_weight": "weights", "n_jobs": "jobs", "xis": "xi", "min_rows": "min-rows"}
 RENAMED |= {"environment_weights": "environment-weights", "anchor_weights": "anchor-weights"}
+RENAMED |= {"max_size": "max-size", "n_screened": "n-screened", "max_fits": "max-fits"}
 OPTIONS = {name: f"--{option}" for name, option in RENAMED.items()} | {
     name: f"--{name}"
     for name in (
         *("missing", "xi", "order", "support", "tail", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
         *("quantiles", "cdf", "sf", "keep", "extrapolation", "what", "prior", "strength", "floor"),
+        *("level", "mandatory"),
     )
 }
 NAMES = "|".join(OPTIONS)
@@ -77,6 +79,16 @@ RULES: list[tuple[str, Any]] = [
     (r"; use design='like'", "; use --design like"),
     (r"new is for design='further': add this design, or leave new out", "--new is for --design further or both"),
     (r"^new(?=: | has no rows)|(?<=fewer than 8: )new\b", "--new"),
+    (r"^causal_parents needs environments", "parents needs environments"),
+    (
+        r"The limit is max_fits=(\d+): raise it, or test fewer sets by screen='lasso' or 'blanket', max_size or "
+        r"mandatory; the documentation of causal_parents says .*",
+        r"The limit is --max-fits \1: raise it, or test fewer sets by --screen, --max-size or --mandatory",
+    ),
+    (r"rejects too often; use method='simulate'", "rejects too often; use --method simulate"),
+    (r"^method='simulate' cannot draw (.*): use method='gcm'", r"--method simulate cannot draw \1: use --method gcm"),
+    (r"use regression='linear'", "use --regression linear"),
+    (r"write bs\(x, 4\) for s\(x\)", "write bs(x, 4) for s(x) in --formula"),
     (r"\bmethod='(\w+)', (\d+) with 'loeo' or 'full'", r"--method \1, \2 with loeo or full"),
     (r"\bor lower level$", "or lower --conformal"),
     (r"\bor lower share$", "or lower --share"),

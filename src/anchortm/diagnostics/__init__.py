@@ -2,16 +2,22 @@
 
 from anchortm.diagnostics.coverage import Calibration, calibration
 from anchortm.diagnostics.identification import OverIdentification, over_identification
+from anchortm.diagnostics.invariance_tests import InvarianceTest
 from anchortm.diagnostics.movable import LocationShift, location_shift
+from anchortm.diagnostics.parents_result import CausalParents
+from anchortm.diagnostics.parents_sensitivity import ParentsSensitivity
 from anchortm.diagnostics.relevance import FirstStage, first_stage
 from anchortm.diagnostics.residuals import ResidualInvariance, residual_invariance
 from anchortm.diagnostics.score_tests import ScoreTest, score_test
 
 __all__ = [
     "Calibration",
+    "CausalParents",
     "FirstStage",
+    "InvarianceTest",
     "LocationShift",
     "OverIdentification",
+    "ParentsSensitivity",
     "ResidualInvariance",
     "ScoreTest",
     "calibration",

@@ -32,7 +32,10 @@ PARTS = (
 ENGINES = ("transformation", "mean", "partial")
 PLACES = ("memory", "batches")
 ENDS = ("infinite",)
-QUESTIONS = ("path", "left_out", "bootstrap", "searches", "score_test", "sandwich", "bands", "saving", "places")
+QUESTIONS = (
+    *("path", "left_out", "bootstrap", "searches", "score_test", "invariance", "sandwich", "bands", "saving"),
+    "places",
+)
 
 # what messages call them
 NAMES = {
@@ -65,6 +68,7 @@ NAMES = {
     "bootstrap": "the bootstrap",
     "searches": "searches for xi",
     "score_test": "score tests",
+    "invariance": "invariance tests",
     "sandwich": "the sandwich",
     "bands": "confidence bands",
     "saving": "saving",
@@ -114,7 +118,7 @@ REASONS: dict[frozenset[str], str] = {
             ("infinite", "negative"),
             "the penalty of proxies needs a finite xi from 0; set xi to such a number",
         ),
-        *((form, ("sandwich", "score_test"), _FORM) for form in _FORMS),
+        *((form, ("sandwich", "score_test", "invariance"), _FORM) for form in _FORMS),
         *(
             (form, ("scale", "random"), "it is implemented for the shift of h; leave one of them out")
             for form in _FORMS
@@ -127,6 +131,36 @@ REASONS: dict[frozenset[str], str] = {
             "predictions are already those of one target, not of an average over places; leave one of them out",
         ),
         (
+            "invariance",
+            ("l1", "l2", "smooth"),
+            "a penalty moves coefficients away from where residuals and covariates are uncorrelated, so that the "
+            "statistic does not have its distribution; set the penalty to 0, and write bs(x, 4) for s(x)",
+        ),
+        (
+            "invariance",
+            ("scale",),
+            "residuals of a scaled baseline do not have mean 0, so that the statistic does not have its distribution; "
+            "use strata or varying effects",
+        ),
+        (
+            "invariance",
+            ("random",),
+            "the variance of the statistic is that of independent rows, and rows of a cluster are not; leave the "
+            "random effects out, or take one row of each cluster",
+        ),
+        (
+            "invariance",
+            ("boosting",),
+            "boosting stops before its residuals are uncorrelated with the covariates, so that the statistic does not "
+            "have its distribution; test a linear model, with bs(x, 4) for curves",
+        ),
+        (
+            "invariance",
+            ("batches",),
+            "environments are regressed on the covariates, which needs all rows at once; read the table into memory "
+            "first",
+        ),
+        (
             "sandwich",
             ("l1",),
             "a coefficient that may be exactly 0 does not have a normal distribution, even with many rows; use "
@@ -134,7 +168,7 @@ REASONS: dict[frozenset[str], str] = {
         ),
         (
             "environment_weights",
-            ("score_test",),
+            ("score_test", "invariance"),
             "the scores of weighted environments do not have the weighted information as their variance; leave "
             "environment_weights out, because the test asks about the residuals of all rows",
         ),
@@ -176,7 +210,7 @@ REASONS: dict[frozenset[str], str] = {
         ("worst", ("partial",), "a partial likelihood is not a sum over places; use ProportionalHazards"),
         ("worst", ("boosting",), "trees are grown on the loss of all places; boost the model itself"),
         ("worst", ("path", "searches", "infinite", "negative"), "it has no xi; compare it with an anchored model"),
-        ("worst", ("score_test",), "scores are 0 at the maximum-likelihood fit; test the model itself"),
+        ("worst", ("score_test", "invariance"), "scores are 0 at the maximum-likelihood fit; test the model itself"),
         ("partial", ("varying", "scale"), _NO_BASELINE),
         ("partial", ("random",), "frailties are not implemented for a partial likelihood; use ProportionalHazards"),
         ("partial", ("batches",), "risk sets need all rows at once; read the table first, or use ProportionalHazards"),

@@ -11,6 +11,7 @@ from anchortm.plotting.coverage import coverage
 from anchortm.plotting.draws import draws
 from anchortm.plotting.gains import gains
 from anchortm.plotting.graphs import graph
+from anchortm.plotting.parents import covariate_sets, parents
 from anchortm.plotting.paths import (
     coefficient_path,
     flattening,
@@ -30,6 +31,7 @@ __all__ = [
     "calibration",
     "chi_square",
     "coefficient_path",
+    "covariate_sets",
     "coverage",
     "distributions",
     "draws",
@@ -43,6 +45,7 @@ __all__ = [
     "net_path",
     "net_search",
     "nll_quantiles",
+    "parents",
     "pit",
     "residuals",
     "rounds",

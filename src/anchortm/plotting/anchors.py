@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anchortm._typing import Array, Axis, Labels, Table
+from anchortm._typing import Array, Axis, Labels, Numbers, Table
 from anchortm._util.frames import aligned
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
@@ -22,12 +22,20 @@ if TYPE_CHECKING:
 __all__ = ["chi_square", "invariance", "location_shift", "residuals", "shares"]
 
 
-def residuals(values: ArrayLike | Model, anchors: Labels | Table, ax: Axis = None, *, label: int = 3) -> Axes:
+def residuals(
+    values: ArrayLike | Model,
+    anchors: Labels | Table,
+    ax: Axis = None,
+    *,
+    label: int = 3,
+    weights: Numbers | None = None,
+) -> Axes:
     """Draw score residuals against one anchor.
 
     A factor shows the mean of each level with two standard errors, in ascending order; the ``label`` levels furthest
     from zero are named. A numeric anchor shows each row and the least-squares line. A model that was fitted by a
-    formula with one anchor, and a table, can stand for residuals and anchor: ``residuals(model, data)``.
+    formula with one anchor, and a table, can stand for residuals and anchor: ``residuals(model, data)``. Weights
+    replicate rows.
 
     Examples
     --------
@@ -45,6 +53,7 @@ def residuals(values: ArrayLike | Model, anchors: Labels | Table, ax: Axis = Non
     columns = anchor_columns(anchors)
     if len(columns.factors) + len(columns.column_names) != 1 or len(columns) != r.size:
         raise InputError(f"draw residuals against one anchor at a time, with {r.size} rows")
+    w = np.ones(r.size) if weights is None else np.asarray(weights, dtype=np.float64)
     ax = new_axes(ax)
     ax.axhline(0.0, color="0.6", linewidth=1)
     ax.set_ylabel("score residual")
@@ -52,15 +61,15 @@ def residuals(values: ArrayLike | Model, anchors: Labels | Table, ax: Axis = Non
         a = columns.columns[:, 0]
         ax.plot(a, r, ".", color="0.5", markersize=3, rasterized=r.size > 5000)
         ends = np.array([a.min(), a.max()])
-        ax.plot(ends, np.polyval(np.polyfit(a, r, 1), ends), color="black", label="least squares")
+        ax.plot(ends, np.polyval(np.polyfit(a, r, 1, w=np.sqrt(w)), ends), color="black", label="least squares")
         ax.set_xlabel(columns.column_names[0])
         ax.legend(frameon=False)
         return ax
     codes, levels = columns.factors[0], columns.levels[0]
-    count = np.bincount(codes)
-    mean = np.bincount(codes, r) / count
-    square = np.bincount(codes, (r - mean[codes]) ** 2)
-    error = np.sqrt(square / np.maximum(count - 1, 1) / count)
+    count = np.bincount(codes, w)
+    mean = np.bincount(codes, w * r) / count
+    square = np.bincount(codes, w * (r - mean[codes]) ** 2)
+    error = np.sqrt(square / np.maximum(count - 1.0, 1.0) / count)
     order = np.argsort(mean)
     ax.errorbar(
         np.arange(mean.size), mean[order], 2.0 * error[order], fmt="o", color="black", ecolor="0.6", markersize=3

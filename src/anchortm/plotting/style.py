@@ -27,6 +27,7 @@ __all__ = [
     "outside_legend",
     "pyplot",
     "row_labels",
+    "shortened",
     "xi_axis",
 ]
 
@@ -90,6 +91,14 @@ def row_labels(labels: Sequence[object] | None, n: int, index: Any = None) -> li
     if index.nlevels > 1:
         return [", ".join(map(str, label)) for label in index]
     return [level_label(index.name or ("row" if index.dtype.kind in "iu" else None), label) for label in index]
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most so many letters, cut in the middle: names differ at both ends."""
+    if len(text) <= most:
+        return text
+    keep = most - 3
+    return f"{text[: keep - keep // 2]}...{text[len(text) - keep // 2 :]}"
 
 
 def level_label(name: str | None, level: object) -> str:

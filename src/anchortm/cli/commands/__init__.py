@@ -13,6 +13,9 @@ COMMANDS = {
     "detail.",
     "compare": "Compare strategies at sites that were left out: does anchoring help at a new place? Measures maximum "
     "likelihood, a wider spread and anchoring at places like these and at places further out, and says what to use.",
+    "parents": "Find covariates that are causes of the outcome: those in every set of covariates that explains it in "
+    "the same way at all sites (invariant causal prediction). Tests all sets. Needs that nothing hidden acts on both "
+    "the outcome and its causes.",
     "path": "Fit a model along xi. Prints loss and coefficients for each value.",
     "loeo": "Leave each environment out in turn and predict it from the others, for each xi.",
     "predict": "Predict distributions of new rows with a saved model. Without options, prints their medians or "

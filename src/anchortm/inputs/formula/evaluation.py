@@ -161,6 +161,11 @@ class Formula(Roles):
             raise InputError(f"{', '.join(unknown)}: not among the terms of the formula, which has {listed or 'none'}")
         return [names[places[term]] for term in wanted]
 
+    def term_columns(self) -> dict[str, list[str]]:
+        """Return the names of the covariates that each term makes, by term; the intercept is not a term."""
+        places, names = self._terms.columns
+        return {term: names[place] for term, place in places.items() if term != "1"}
+
     def smooth_columns(self, term: str, at: Numbers | None = None) -> tuple[Array, Array]:
         """Return numbers, by default over the range of the fit, and the columns of a smooth term at them."""
         return self._terms.smooth_columns(term, at)

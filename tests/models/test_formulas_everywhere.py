@@ -50,6 +50,7 @@ SURV = atm.Surv(DATA.time, DATA.event)
 BESIDE: dict[str, Any] = {"sample_weight": "w", "offset": "o"}
 COLUMNS = {name: DATA[column] for name, column in BESIDE.items()}
 LINEAR, COX, BOOSTED = atm.NormalLinear(), atm.CoxPH(), atm.AnchorBoostedTM(atm.NormalLinear(), xi=1.0, n_rounds=5)
+WORST = atm.WorstEnvironment(atm.NormalLinear())
 
 
 def fits(model: Any, formula: str = FORMULA) -> tuple[Any, Any]:
@@ -216,6 +217,8 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
     "TransformationModel.problem": lambda: problem(LINEAR),
     "AnchorBoostedTM.fit": lambda: asked(BOOSTED, "nll"),
     "AnchorBoostedTM.problem": lambda: problem(BOOSTED),
+    "WorstEnvironment.fit": lambda: asked(WORST, "nll"),
+    "WorstEnvironment.problem": lambda: problem(WORST),
     "LinearAnchorRegression.fit": lambda: asked(atm.LinearAnchorRegression(3.0), "score"),
     "AnchorBoosting.fit": lambda: asked(atm.AnchorBoosting(3.0, 5, base="tree", random_state=0), "score"),
     "L2Regressor.score": lambda: asked(atm.LinearAnchorRegression(3.0), "score", sample_weight="w"),

@@ -106,7 +106,7 @@ class Setting:
     ) -> Setting:
         """Return the setting of a question; ``changes`` are arguments of the model to set."""
         check_model(model, "invariance")
-        plain = {"xi": 0.0, "start": None, "anchor_intercept": True, "penalty_factor": None}
+        plain: dict[str, Any] = {"xi": 0.0, "start": None, "anchor_intercept": True, "penalty_factor": None}
         plain |= {"anchor_weights": "rows", "tail": 1.0}  # of a penalty that is not there
         null = clone(model).set_params(**plain, **changes)
         named = isinstance(X, str)

@@ -153,7 +153,8 @@ class Specification:
             )
         check_scale(self.scale, self.xi_scale, xi)
         parts.refuse(*self.asked(), self.likelihood)
-        check_known(self.target, self.proxies, xi, self.anchor_intercept)
+        if self.target is not None or self.proxies is not None:
+            check_known(self.target, self.proxies, xi, self.anchor_intercept)
 
     def asked(self) -> list[str]:
         """Return the keys, in the table of parts, of the parts that the arguments request."""

@@ -299,7 +299,7 @@ def test_standard_errors_come_from_the_bootstrap():
     for ask in (model.standard_errors, lambda: influence(model)):
         with pytest.raises(InputError, match="use the bootstrap"):
             ask()
-    with pytest.raises(InputError, match="without target"):
+    with pytest.raises(InputError, match="smooth or target"):
         model.standard_errors("hessian")
     none = atm.NormalLinear(proxies=atm.Proxies(0, 1)).fit(X, Y, anchors=A)  # at xi = 0
     np.testing.assert_allclose(none.standard_errors(), atm.NormalLinear().fit(X, Y).standard_errors(), rtol=1e-9)
@@ -333,6 +333,17 @@ def test_paths_and_searches_with_proxies():
     lambdas = atm.elastic_net_path(model, X, Y, NOISY, [0.5], lambdas=[0.1, 0.01])
     alone = clone(model).set_params(xi=0.5, l1=0.01).fit(X, Y, anchors=NOISY)
     np.testing.assert_allclose(lambdas.coefs[1, 0], alone.coef_, rtol=1e-5, atol=1e-7)
+
+
+def test_more_covariates_than_rows():
+    few, rng = np.arange(40), np.random.default_rng(6)
+    wide = np.hstack([X[few], rng.normal(size=(40, 60))])
+    for known in ({"target": atm.TargetShift(MEAN, MIXED)}, {"proxies": atm.Proxies(0, 1), "xi": 0.1}):
+        found = atm.NormalLinear(l2=0.1, **known).fit(wide, Y[few], anchors=A[few])
+        again = atm.NormalLinear(l2=0.1, l1=1e-9, **known).fit(wide, Y[few], anchors=A[few])  # another algorithm
+        np.testing.assert_allclose(found.coef_, again.coef_, atol=1e-5)
+    with pytest.raises(IdentificationError, match="take xi below"):
+        atm.NormalLinear(xi=1e5, l2=0.1, proxies=atm.Proxies(0, 1)).fit(wide, Y[few], anchors=NOISY[few, ::2])
 
 
 # refusals

@@ -209,8 +209,9 @@ class Problem(Formulation):
         start = objective.coordinates.join(*at)
         solution = solve_near(objective, *at, lambda: start, result.xi, self.spec.quiet)
         theta, beta = objective.coordinates.split(solution.v)
-        moved = objective.target_shift(solution.v)
-        theta = theta - moved * levels_of(own.basis, None if data.mixture is None else data.mixture.corners)
+        shift = objective.target_shift(solution.v)
+        if shift:
+            theta = theta - shift * levels_of(own.basis, None if data.mixture is None else data.mixture.corners)
         parameters = np.concatenate(shared.widen(theta, beta))
         return Refit(parameters, solution.converged, solution.min_eigenvalue, self.steps(objective, solution.v))
 

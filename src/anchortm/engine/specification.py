@@ -167,7 +167,8 @@ class Specification:
             raise InputError(f"WorstEnvironment has no xi, and here it is {xi:g}: leave it out, or use xi = 0")
         check_scale(self.scale, self.xi_scale, xi)
         parts.refuse(*self.asked(), self.likelihood)
-        check_known(self.target, self.proxies, xi, self.anchor_intercept)
+        if self.target is not None or self.proxies is not None:
+            check_known(self.target, self.proxies, xi, self.anchor_intercept)
 
     def asked(self) -> list[str]:
         """Return the keys, in the table of parts, of the parts that the arguments request."""

@@ -201,7 +201,7 @@ def inverse_hessian(result: FitResult, clusters: Any = None, held: bool = False)
     """Return the inverse information; if ``held``, increments at their bound are treated as known (R does not)."""
     if not result.unpenalised:
         raise InputError(
-            "kind='hessian' needs xi = 0, and a fit without target, l2 or smooth: a penalised Hessian is not the "
+            "kind='hessian' needs xi = 0, and a fit without l2, smooth or target: a penalised Hessian is not the "
             "information: use kind='sandwich' or 'bootstrap'"
         )
     if result.reweighed:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from anchortm._typing import Array
+from anchortm._typing import Array, Columns, Numbers, Table
 from anchortm._util.checks import real_numbers
 from anchortm._util.frames import is_frame, native
 from anchortm.exceptions import InputError, InputTypeError
@@ -17,6 +17,8 @@ from anchortm.inputs.anchors import AnchorColumns, units_of
 __all__ = ["Proxies", "TargetShift", "check_known", "numeric_anchors"]
 
 Names = tuple[str, ...] | None
+Means: TypeAlias = Numbers | Mapping[str, float]
+Covariance: TypeAlias = ArrayLike | Table | Mapping[str, Mapping[str, float]]
 
 NOT_NEGATIVE = 1e-10  # eigenvalues of a correlation matrix down to minus this count as zero
 ONE_HOT = (
@@ -55,7 +57,7 @@ class TargetShift:
     (array([ 5.07, -0.65]), -0.04)
     """
 
-    def __init__(self, mean: Any = None, covariance: Any = None) -> None:
+    def __init__(self, mean: Means | None = None, covariance: Covariance | None = None) -> None:
         if mean is None and covariance is None:
             raise InputError("TargetShift needs a mean, a covariance or both: what is not given stays as in training")
         self.mean: Array | None = None
@@ -141,7 +143,7 @@ class Proxies:
     array([ 5.1 , -0.71])
     """
 
-    def __init__(self, W: Any, Z: Any) -> None:
+    def __init__(self, W: Columns, Z: Columns) -> None:
         self.W, self.Z = _listed(W, "W"), _listed(Z, "Z")
         if len(self.W) != len(self.Z) or not self.W:
             raise InputError(

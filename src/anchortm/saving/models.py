@@ -196,8 +196,8 @@ def _argument(value: Any) -> Any:
             return Basis.from_dict(record)
         case {"target": dict(record)}:
             return TargetShift.from_dict(record)
-        case {"proxies": dict(record)}:
-            return Proxies(record.get("W"), record.get("Z"))
+        case {"proxies": {"W": W, "Z": Z}}:
+            return Proxies(W, Z)
         case {"mapping": list(pairs)}:
             return dict(pairs)
     return value

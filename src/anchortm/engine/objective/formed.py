@@ -14,7 +14,6 @@ import copy
 import math
 
 import numpy as np
-import scipy.linalg as la
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.normal import NormalObjective
@@ -29,6 +28,7 @@ __all__ = ["FormedObjective"]
 Array = NDArray[np.float64]
 
 DEFINITE = 1e-10  # smallest eigenvalue of the moments with the form, relative to those without
+RANK = 1e-13  # eigenvalues of the moments below this, relative to the largest, count as zero
 
 
 class FormedObjective(Wrapped):
@@ -92,7 +92,7 @@ class FormedObjective(Wrapped):
         total = M + 2.0 * c * (B.T @ self.form.F @ B)
         d = inner.n_parameters
         lowest = _lowest(total[:d, :d], M[:d, :d])
-        if lowest is not None and lowest <= DEFINITE:
+        if lowest <= DEFINITE:
             raise IdentificationError(self._unbounded(c, lowest))
         return inner.with_moments((total, E))
 
@@ -141,9 +141,12 @@ class FormedObjective(Wrapped):
         return "global" if self.exact else along.convexity(sums, c)
 
 
-def _lowest(matrix: Array, unit: Array) -> float | None:
-    """Return the smallest eigenvalue of a matrix relative to another; None if the latter is singular."""
-    try:
-        return float(la.eigh(matrix, unit, eigvals_only=True, subset_by_index=[0, 0])[0])
-    except np.linalg.LinAlgError:
-        return None
+def _lowest(total: Array, moments: Array) -> float:
+    """Return the smallest eigenvalue of one matrix relative to another, in directions that rows determine at all.
+
+    A form adds nothing in other directions, because the anchors' sums are sums over the same rows.
+    """
+    values, vectors = np.linalg.eigh(moments)
+    some = values > RANK * values[-1]
+    root = vectors[:, some] / np.sqrt(values[some])
+    return float(np.linalg.eigvalsh(root.T @ total @ root)[0])

@@ -6,7 +6,7 @@ Each function checks its arguments at run time as well. The names help editors a
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
@@ -33,6 +33,7 @@ __all__ = [
     "Observed",
     "Outcome",
     "Place",
+    "PlaceWeights",
     "Rows",
     "Seed",
     "Table",
@@ -83,5 +84,7 @@ Rows: TypeAlias = int | slice | Sequence[int] | NDArray[np.integer[Any]] | NDArr
 Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 # whether predictions are for an average place, or for a new one that is shifted
 Place: TypeAlias = Literal["average", "new"]
+# how much each environment counts: a rule, or a weight for each by name
+PlaceWeights: TypeAlias = Literal["rows", "equal", "shrunk"] | Mapping[Any, float]
 # axes to draw into
 Axis: TypeAlias = Union["Axes", None]

@@ -6,21 +6,21 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.backends.column_sums import numbers_of
+from anchortm.backends.level_weights import LevelWeighing
 from anchortm.backends.lockstep import Lane, Table, side_by_side
 from anchortm.backends.reading import AnchorCoding, Batch, Reader
 from anchortm.backends.scan import Second, first_pass, second_pass, support_brackets
 from anchortm.backends.sources import BATCH_ROWS, Source
-from anchortm.backends.streamed_blocks import Columns, LevelWeights, Plan, StreamedBlocks
+from anchortm.backends.streamed_blocks import Columns, Plan, StreamedBlocks
 from anchortm.backends.structure import Structure, check_number
 from anchortm.bases import Basis
-from anchortm.engine.data import NO_ENVIRONMENTS, NOT_ONE_FACTOR, About, Strata
+from anchortm.engine.data import About
 from anchortm.engine.environment_weights import Weighting
 from anchortm.engine.lost_columns import Lost
 from anchortm.engine.objective.build import objective_type
@@ -290,58 +290,10 @@ class Stream:
                 return (found[0], found[1]) if found[0] < found[1] else (self.scan.low, self.scan.high)
         return None
 
-    @cached_property
-    def _geometry(self) -> Projection | None:
-        if self.reader.anchors is None or self.second.anchors is None:
-            return None
-        found = projection_of(self.reader.anchors.frame, self.second.anchors)
-        return self._levels.metric(found, self.second.anchors.total)
-
-    def weighed(self, weighting: Weighting | None) -> Stream:
-        """Return the table with these rules for the weights of environments."""
-        result = copy(self)
-        result.weighting, result._latest_plan = weighting, None
-        result.__dict__.pop("_geometry", None)
-        return result
-
-    def weighed_places(self, name: str) -> Strata | None:
-        """Return the environments whose weights a rule gives, without rows; None if each row counts alike."""
-        anchors = self.anchors
-        if self.weighting is None or not self.weighting.asks(name) or (anchors is None and name == "anchor_weights"):
-            return None
-        if anchors is None or len(anchors.levels) != 1 or anchors.frame.column_names:
-            raise InputError(NOT_ONE_FACTOR if name == "anchor_weights" else NO_ENVIRONMENTS)
-        return Strata(np.zeros(0, dtype=np.intp), tuple(anchors.levels[0].tolist()))
-
     @property
-    def weights_found(self) -> dict[str, Any]:
-        """Return the shares of environments for a result."""
-        if self.weighting is None:
-            return {}
-        found: dict[str, Any] = {"environment_sd": self.weighting.sd}
-        for name in self.weighting.rules:
-            places = self.weighed_places(name)
-            if places is not None:
-                shares = self.weighting.shares(name, places.labels, self._totals)
-                found[name] = dict(zip(places.labels, shares.tolist(), strict=True))
-        return found
-
-    @property
-    def _totals(self) -> Array:
-        """Return the weight of each level of the first factor."""
-        assert self.second.anchors is not None  # noqa: S101
-        return self.second.anchors.total
-
-    @property
-    def _levels(self) -> LevelWeights:
-        """Return the weights of environments in likelihood and penalty."""
-        places, levels = (self.weighed_places(name) for name in ("environment_weights", "anchor_weights"))
-        if self.weighting is None:
-            return LevelWeights()
-        return LevelWeights(
-            None if places is None else self.weighting.factors(places.labels, self._totals),
-            None if levels is None else self.weighting.shares("anchor_weights", levels.labels, self._totals),
-        )
+    def weighing(self) -> LevelWeighing:
+        """Return what weights of environments mean for this table."""
+        return LevelWeighing(self)
 
     def objective(
         self, link: Link, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int | None = None
@@ -364,10 +316,22 @@ class Stream:
         coordinates = make_coordinates(basis, layout(basis, batch.response), X, sign, batch.mixture)
         if coordinates.wide is not None and coordinates.wide.share.size:
             coordinates = coordinates.some_levels(self.second.columns.sums.count)  # of all rows
-        geometry = self._geometry
-        plan = Plan(self.reader, link, basis, sign, coordinates, geometry, self._columns, self._levels)
+        geometry = _geometry(self)
+        plan = Plan(self.reader, link, basis, sign, coordinates, geometry, self._columns, self.weighing.levels)
         self._latest_plan = plan
         return plan
+
+
+def _geometry(stream: Stream) -> Projection | None:
+    """Return the projection on the anchors of all rows, which is made once."""
+    anchors, moments = stream.reader.anchors, stream.second.anchors
+    if anchors is None or moments is None:
+        return None
+    if "_geometry" not in stream.__dict__:
+        plain = projection_of(anchors.frame, moments)
+        stream.__dict__["_geometry"] = stream.weighing.levels.metric(plain, moments.total)
+    found: Projection = stream.__dict__["_geometry"]
+    return found
 
 
 def _integers(source: Source, columns: Sequence[str]) -> tuple[str, ...]:

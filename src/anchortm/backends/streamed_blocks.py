@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm.backends.level_weights import LevelWeights
 from anchortm.backends.lockstep import Made
 from anchortm.backends.reading import Batch, Reader, located
 from anchortm.bases import Basis
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.rows.anchor_metric import AnchorMetric, Reweighing
 from anchortm.engine.rows.blocks import Block, Blocks, MemoryBlocks, Total, Work, add, run
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.projections import GroupProjection, Projection
@@ -29,41 +29,12 @@ if TYPE_CHECKING:
 
     from anchortm.backends.streamed import Stream
 
-__all__ = ["Columns", "LevelWeights", "Plan", "StreamedBlocks"]
+__all__ = ["Columns", "Plan", "StreamedBlocks"]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
 
 MOST_ENTRIES = 20_000_000  # entries of standardised columns that are made at once
-
-
-@dataclass(frozen=True, eq=False)
-class LevelWeights:
-    """Weights of environments, the levels of one anchor: factors u of the likelihood, shares of the penalty."""
-
-    factors: Array | None = None
-    shares: Array | None = None
-
-    def weights(self, batch: Batch) -> Array | None:
-        """Return the weights of a batch in the likelihood."""
-        if self.factors is None or batch.anchors is None:
-            return batch.weights
-        own = self.factors[batch.anchors.factors[0]]
-        return own if batch.weights is None else own * batch.weights
-
-    def reweighing(self, batch: Batch) -> Reweighing | None:
-        """Return what they change for the anchors of a batch that has no geometry of all rows."""
-        if batch.anchors is None or (self.factors is None and self.shares is None):
-            return None
-        factor = None if self.factors is None else 1.0 / self.factors[batch.anchors.factors[0]]
-        return Reweighing(factor, self.shares)
-
-    def metric(self, geometry: Projection | None, total: Array) -> Projection | None:
-        """Return the geometry of all rows, whose levels have these total weights."""
-        if geometry is None or (self.factors is None and self.shares is None):
-            return geometry
-        by_level = None if self.factors is None else 1.0 / self.factors
-        return AnchorMetric(geometry, total, Reweighing(None, self.shares), by_level=by_level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +48,7 @@ class Plan:
     coordinates: Coordinates
     geometry: Projection | None
     columns: Columns | None = None
-    levels: LevelWeights = LevelWeights()
+    levels: LevelWeights = field(default_factory=LevelWeights)
 
     def restricted(self, columns: NDArray[np.intp]) -> Plan:
         """Return the plan for some of the covariates."""

@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from anchortm._util.threads import usual_threads
 from anchortm.bases import Basis
-from anchortm.engine.environment_weights import Weighting
+from anchortm.engine.environment_weights import RowWeighing, Weighting
 from anchortm.engine.lost_columns import Lost
 from anchortm.engine.objective.build import build_objective
 from anchortm.engine.objective.protocol import Objective
-from anchortm.engine.rows.anchor_metric import Reweighing
-from anchortm.engine.rows.anchor_sums import group_weights
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.standardised import column_sums
-from anchortm.exceptions import InputError, rows_of
+from anchortm.exceptions import rows_of
 from anchortm.inputs.anchors import AnchorColumns
 from anchortm.inputs.baselines import Mixture, known_strata, stratum_codes
 from anchortm.inputs.clusters import Clusters
@@ -32,15 +30,6 @@ from anchortm.inputs.two_terms import TwoTerms
 __all__ = ["About", "Data", "Strata", "binary_columns", "drop_empty_classes"]
 
 Array = NDArray[np.float64]
-
-NO_ENVIRONMENTS = (
-    "environment_weights needs environments: pass environments= to fit, one name for each row, or anchors that are one "
-    "factor"
-)
-NOT_ONE_FACTOR = (
-    "anchor_weights weighs the levels of one factor, but the anchors are numbers or several columns: leave it out, or "
-    "pass one column of names as anchors"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,69 +132,10 @@ class Data(NamedTuple):
             return None
         return Strata(anchors.factors[0], tuple(anchors.levels[0].tolist()))
 
-    def weighed(self, weighting: Weighting | None) -> Data:
-        """Return the inputs with these rules for the weights of environments, which are then known by name."""
-        if weighting is None:
-            return self._replace(weighting=None)
-        return self._replace(weighting=weighting, environments=self.places)
-
-    def weighed_places(self, name: str) -> Strata | None:
-        """Return the environments whose weights a rule gives; None if each row counts alike."""
-        if self.weighting is None or not self.weighting.asks(name):
-            return None
-        anchors = self.anchors
-        if name == "environment_weights":
-            if self.environments is None:
-                raise InputError(NO_ENVIRONMENTS)
-            return self.environments
-        if anchors is None:
-            return None
-        if len(anchors.factors) != 1 or anchors.columns.shape[1]:
-            raise InputError(NOT_ONE_FACTOR)
-        return Strata(anchors.factors[0], tuple(anchors.levels[0].tolist()))
-
-    def environment_shares(self, name: str) -> dict[Any, float] | None:
-        """Return the share of each environment in the likelihood or in the penalty; None if each row counts alike."""
-        places = self.weighed_places(name)
-        if places is None or self.weighting is None:
-            return None
-        totals = group_weights(places.codes, len(places.labels), self.weights)
-        shares = self.weighting.shares(name, places.labels, totals)
-        return {label: float(x) for label, x, n in zip(places.labels, shares, totals, strict=True) if n > 0.0}
-
     @property
-    def weights_found(self) -> dict[str, Any]:
-        """Return the shares of environments for a result, and tau of weights that are shrunk."""
-        if self.weighting is None:
-            return {}
-        found: dict[str, Any] = {name: self.environment_shares(name) for name in self.weighting.rules}
-        return found | {"environment_sd": self.weighting.sd}
-
-    @property
-    def environment_factors(self) -> Array | None:
-        """Return by how much the likelihood multiplies the weight of each row; None if by 1."""
-        places = self.weighed_places("environment_weights")
-        if places is None or self.weighting is None:
-            return None
-        totals = group_weights(places.codes, len(places.labels), self.weights)
-        return np.asarray(self.weighting.factors(places.labels, totals)[places.codes])
-
-    @property
-    def case_weights(self) -> Array | None:
-        """Return the weights of rows in the likelihood: their own, times those of their environments."""
-        factors = self.environment_factors
-        return self.weights if factors is None else factors if self.weights is None else factors * self.weights
-
-    @property
-    def reweighing(self) -> Reweighing | None:
-        """Return what the weights of environments change for the anchors; None if nothing."""
-        if self.weighting is None or self.anchors is None:
-            return None
-        factors, shares = self.environment_factors, self.environment_shares("anchor_weights")
-        own = (
-            None if shares is None else np.array([shares.get(level, 0.0) for level in self.anchors.levels[0].tolist()])
-        )
-        return Reweighing(None if factors is None else 1.0 / factors, own)
+    def weighing(self) -> RowWeighing:
+        """Return what weights of environments mean for these rows."""
+        return RowWeighing(self)
 
     @property
     def in_memory(self) -> bool:
@@ -279,6 +209,7 @@ class Data(NamedTuple):
         """Return the anchor loss of these rows, in new coordinates or in the given ones."""
         if self.mixture is not None:
             self.mixture.corners.check(self.mixture.weights)
+        weighing = self.weighing
         with rows_of(None if self.kept is None and self.missing is None else self.rows_used):
             return build_objective(
                 link,
@@ -286,7 +217,7 @@ class Data(NamedTuple):
                 self.response,
                 self.design.matrix,
                 self.anchors,
-                self.case_weights,
+                weighing.case_weights,
                 self.offset,
                 sign,
                 anchor_intercept,
@@ -294,7 +225,7 @@ class Data(NamedTuple):
                 names=self.design.names,
                 coordinates=coordinates,
                 mixture=self.mixture,
-                reweighing=self.reweighing,
+                reweighing=weighing.reweighing,
             )
 
     def thetas(self, theta: Array) -> Array:

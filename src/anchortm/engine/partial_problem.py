@@ -207,9 +207,11 @@ class PartialProblem(Problem):
 
     def plain_objective(self, link: Any, data: Any, coordinates: Coordinates | None = None) -> Objective:
         """Return the anchor loss without a penalty on coefficients."""
-        outcome = self.spec.outcome_of(data.response, data.case_weights, data.offset, data.strata)
+        outcome = self.spec.outcome_of(data.response, data.weighing.case_weights, data.offset, data.strata)
         X, names = data.design.matrix, data.design.names
-        return build_partial(link, outcome, X, data.anchors, self.spec.anchor_intercept, names, data.reweighing)
+        return build_partial(
+            link, outcome, X, data.anchors, self.spec.anchor_intercept, names, data.weighing.reweighing
+        )
 
     def start(self, objective: Objective, data: Any = None) -> Array:
         """Return the start values of the solver: coefficients of 0, unless the user gave some."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anchortm._util.checks import generator
 from anchortm.bases import baseline_values
 from anchortm.engine.data import Data
-from anchortm.engine.environment_weights import Weighting, asks, check_names
+from anchortm.engine.environment_weights import ARGUMENTS, Weighting, asks, check_names
 from anchortm.engine.formulation import Formulation
 from anchortm.engine.lost_columns import Shared, identified
 from anchortm.engine.objective.protocol import Objective
@@ -36,7 +36,7 @@ from anchortm.engine.widening import levels_of, shifted
 from anchortm.exceptions import IdentificationError, InputError, SeparationError
 from anchortm.inputs.response import Response, as_response
 
-__all__ = ["Problem", "Refit"]
+__all__ = ["Problem", "Refit", "weighed", "with_known_names"]
 
 Array = NDArray[np.float64]
 
@@ -66,43 +66,14 @@ class Problem(Formulation):
         environments: Any = None,
     ) -> Self:
         """Return the problem for the inputs of a user, after checking them."""
-        return cls.on(
-            spec, prepare(spec.check(), X, y, anchors, sample_weight, offset, environments)
-        ).with_known_names()
+        data = prepare(spec.check(), X, y, anchors, sample_weight, offset, environments)
+        return with_known_names(cls.on(spec, data))
 
     @classmethod
     def on(cls, spec: Specification, data: Any) -> Self:
         """Return the problem for checked rows, with the basis made from these rows."""
         rule = spec.rule if data.support is None else spec.rule.with_support(data.support)
-        return cls(spec, data, spec.link, rule(data.response, data.weights)).weighed()
-
-    def weighed(self) -> Self:
-        """Return the problem with the weights of environments that the specification asks for; the basis stays."""
-        spec, data = self.spec, self.data
-        rules = {name: getattr(spec, name) for name in ("environment_weights", "anchor_weights")}
-        if not any(map(asks, rules.values())):
-            return self if data.weighting is None else replace(self, data=data.weighed(None))
-        shrunk = [name for name, rule in rules.items() if isinstance(rule, str) and rule == "shrunk"]
-        known = Weighting(rules, copies={} if data.weighting is None else data.weighting.copies)
-        if shrunk:
-            known = replace(known, shrinkage=shrinkages(self, data.weighed(known), shrunk))
-        made = replace(self, data=data.weighed(known))
-        made.data.weights_found  # noqa: B018 - raises an error if an environment lacks a weight
-        places = made.data.weighed_places("environment_weights")
-        if places is not None and data.clusters is not None and not data.clusters.within(places.codes):
-            raise InputError(
-                "environment_weights count clusters with random effects as often as their environment, but rows of a "
-                "cluster are in several environments: weigh environments that contain whole clusters"
-            )
-        return made
-
-    def with_known_names(self) -> Self:
-        """Return the problem of all rows; raise an error if weights name environments that do not occur."""
-        for name, rule in ({} if self.data.weighting is None else self.data.weighting.rules).items():
-            places = self.data.weighed_places(name)
-            if places is not None:
-                check_names(rule, places.labels, name)
-        return self
+        return weighed(cls(spec, data, spec.link, rule(data.response, data.weights)))
 
     def kept(self, result: FitResult) -> Self:
         """Return a copy for the fitted model: without the objective, and with the number of nodes that was used."""
@@ -304,3 +275,37 @@ class Problem(Formulation):
         if data.clusters is not None:
             data = data._replace(clusters=data.clusters._replace(n_nodes=objective.n_nodes, slack=objective.slack))
         return Formulation.make_objective(self, objective.link, data, objective.row_coordinates)
+
+
+P = TypeVar("P", bound=Problem)
+
+
+def weighed(problem: P) -> P:
+    """Return the problem with the weights of environments that its specification asks for; the basis stays."""
+    spec, data = problem.spec, problem.data
+    rules = {name: getattr(spec, name) for name in ARGUMENTS}
+    if not any(map(asks, rules.values())):
+        return problem if data.weighting is None else replace(problem, data=data.weighing.put(None))
+    shrunk = [name for name, rule in rules.items() if isinstance(rule, str) and rule == "shrunk"]
+    known = Weighting(rules, copies={} if data.weighting is None else data.weighting.copies)
+    if shrunk:
+        known = replace(known, shrinkage=shrinkages(problem, data.weighing.put(known), shrunk))
+    made = replace(problem, data=data.weighing.put(known))
+    made.data.weighing.found  # noqa: B018 - raises an error if an environment lacks a weight
+    places = made.data.weighing.places("environment_weights")
+    if places is not None and data.clusters is not None and not data.clusters.within(places.codes):
+        raise InputError(
+            "environment_weights count clusters with random effects as often as their environment, but rows of a "
+            "cluster are in several environments: weigh environments that contain whole clusters"
+        )
+    return made
+
+
+def with_known_names(problem: P) -> P:
+    """Return the problem of all rows; raise an error if weights name environments that do not occur."""
+    weighing = problem.data.weighing
+    for name, rule in ({} if weighing.rules is None else weighing.rules.rules).items():
+        places = weighing.places(name)
+        if places is not None:
+            check_names(rule, places.labels, name)
+    return problem

@@ -24,7 +24,7 @@ from anchortm._util.plain_values import (
 from anchortm.bases import Basis, OrdinalBasis
 from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.decisive import Decisive
-from anchortm.engine.environment_weights import asks
+from anchortm.engine.environment_weights import Shares
 from anchortm.engine.objective.penalised import Penalty
 from anchortm.engine.objective.scale_effects import scale_columns
 from anchortm.engine.place_variance import PlaceVariance
@@ -43,7 +43,6 @@ Test = Callable[[Any], bool]
 
 LARGEST_LOG = 300.0  # largest log scale at the ends of the covariates' ranges
 MAX_GROUPS = 1000
-SHARES = ("environment_weights", "anchor_weights")  # of environments, in the likelihood and in the penalty
 MAX_COVARIANCE = 500  # with more parameters the covariance is not saved
 
 # fields of a result in the part "fit" of a file: their names in the file, and the test of their values
@@ -146,35 +145,7 @@ def _later(result: FitResult) -> dict[str, Any]:
     """Return what only some results have, and early files do not have."""
     found = {} if result.recalibration is None else {"recalibration": result.recalibration.to_dict()}
     found |= {} if result.decisive is None else {"decisive": result.decisive.record()}
-    weights: dict[str, Any] = {
-        name: [[label, share] for label, share in shares.items()]
-        for name in SHARES
-        if (shares := getattr(result, name)) is not None
-    }
-    if result.environment_sd is not None:
-        weights["environment_sd"] = result.environment_sd
-    return found | ({"weights": weights} if weights else {})
-
-
-def _weights(record: dict[str, Any], spec: Specification) -> dict[str, Any]:
-    """Return the checked weights of environments."""
-    check(isinstance(record, dict), "the weights of environments are invalid")
-    found: dict[str, Any] = {}
-    for name in SHARES:
-        pairs: Any = record.get(name)
-        check(pairs is None or asks(getattr(spec, name)), f"{name}_ does not match the parameters")
-        if pairs is None:
-            continue
-        good = list_of(lambda pair: isinstance(pair, list) and len(pair) == 2 and is_label(pair[0]))(pairs)
-        check(good and all(is_strength(share) for _, share in pairs), f"the field {name!r} of the weights is invalid")
-        shares = {label: float(share) for label, share in pairs}
-        whole = len(shares) == len(pairs) and abs(sum(shares.values()) - 1.0) < 1e-9
-        check(whole, f"the field {name!r} of the weights is invalid")
-        found[name] = shares
-    sd: Any = record.get("environment_sd")
-    shrunk = any(isinstance(rule := getattr(spec, name), str) and rule == "shrunk" for name in SHARES)
-    check(is_strength(sd) if shrunk else sd is None, "environment_sd_ does not match the parameters")
-    return found | ({} if sd is None else {"environment_sd": float(sd)})
+    return found if result.shares is None else found | {"weights": result.shares.record()}
 
 
 def _covariance_record(result: FitResult) -> Any:
@@ -246,7 +217,7 @@ def result_of(
     Penalty.of(0.0, 0.0, 0.0, spec.penalty_factor, tuple(names), None, None)  # raises an error for unknown names
     found["marks"] = _marks(names, found, formula_marks)
     if record.get("weights") is not None:  # early files do not have it
-        found |= _weights(record["weights"], spec)
+        found["shares"] = Shares.from_record(record["weights"], spec)
     if record.get("recalibration") is not None:
         found["recalibration"] = Recalibration.from_dict(record["recalibration"])
     if record.get("decisive") is not None:

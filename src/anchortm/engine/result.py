@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from anchortm.bases import Basis, OrdinalBasis, baseline_values
 from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.decisive import Decisive
+from anchortm.engine.environment_weights import Shares
 from anchortm.engine.likelihood_facts import LikelihoodFacts
 from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.scale_effects import scale_name
@@ -72,9 +73,7 @@ class FitResult(LikelihoodFacts):
     row_kinds: dict[str, int]
     time: bool
     n_anchors: int
-    environment_weights: Mapping[Any, float] | None = None  # shares of environments in the likelihood
-    anchor_weights: Mapping[Any, float] | None = None  # shares of environments in the penalty
-    environment_sd: float | None = None  # tau of weights that are shrunk
+    shares: Shares | None = None  # of environments, in the likelihood and in the penalty
     float_codes: tuple[str, ...] = ()
     dropped_anchors: tuple[str, ...] = ()
     dropped_classes: tuple[Any, ...] = ()
@@ -255,7 +254,7 @@ class FitResult(LikelihoodFacts):
     @property
     def reweighed(self) -> bool:
         """Return whether environments have weights in the likelihood, so that it is not that of the rows."""
-        return self.environment_weights is not None
+        return self.shares is not None and self.shares.likelihood is not None
 
     @property
     def largest(self) -> bool:
@@ -340,7 +339,7 @@ def _of_rows(problem: Problem, objective: Objective) -> dict[str, Any]:
         "row_kinds": about.kinds,
         "time": about.time,
         "n_anchors": 0 if anchors is None else anchors.rank,
-        **data.weights_found,
+        "shares": data.weighing.found,
         "float_codes": about.float_codes,
         "dropped_anchors": () if anchors is None else anchors.dropped,
         "dropped_classes": about.dropped,

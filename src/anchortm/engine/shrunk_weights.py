@@ -49,7 +49,7 @@ def shrinkages(problem: Problem, data: Any, names: list[str]) -> dict[str, Shrin
     rows = plain.shifted(link, theta, beta, plain.data, steps)
     assert rows is not None  # noqa: S101 - refused with random effects
     slope = float(np.average(rows(np.zeros((rows.n_rows, 1)))[2][:, 0], weights=data.weights))
-    return {name: Shrinkage(_sd(rows, data.weighed_places(name), data.weights), slope) for name in names}
+    return {name: Shrinkage(_sd(rows, data.weighing.places(name), data.weights), slope) for name in names}
 
 
 def _sd(rows: ShiftedRows, places: Any, weights: Array | None) -> float:

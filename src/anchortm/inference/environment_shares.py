@@ -49,10 +49,10 @@ def check_shares(problem: Problem, result: FitResult) -> None:
 
 def _alike(data: Any) -> bool:
     """Return whether likelihood and penalty have the same shares of the same environments."""
-    places, levels = (data.weighed_places(name) for name in ("environment_weights", "anchor_weights"))
+    places, levels = (data.weighing.places(name) for name in ("environment_weights", "anchor_weights"))
     if places is None or levels is None or places.labels != levels.labels:
         return False
-    own, other = (data.environment_shares(name) for name in ("environment_weights", "anchor_weights"))
+    own, other = (data.weighing.shares(name) for name in ("environment_weights", "anchor_weights"))
     same = np.allclose(list(own.values()), list(other.values()), rtol=1e-12, atol=0.0)
     return bool(same and np.array_equal(places.codes, levels.codes))
 
@@ -69,7 +69,7 @@ def whole_places(codes: Codes, n_places: int, groups: Codes | None) -> NDArray[n
 
 def reweighed_shares(data: Any, of_likelihood: Array, of_penalty: Array, groups: Codes | None) -> Array:
     """Return the influence of rows from their shares in likelihood and penalty, as if weights were numbers of rows."""
-    factors = data.environment_factors
+    factors = data.weighing.factors
     size = np.ones(len(data.response)) if factors is None else factors
     parts = {"environment_weights": of_likelihood, "anchor_weights": of_penalty}
     return np.asarray(sum(_centred(data, name, size[:, None] * own, groups) for name, own in parts.items()))
@@ -79,7 +79,7 @@ def _centred(data: Any, name: str, own: Array, groups: Codes | None) -> Array:
     """Return shares less their mean in the environment, or in all rows."""
     weights = np.ones(own.shape[0]) if data.weights is None else data.weights
     mean = weights @ own / weights.sum()
-    places = data.weighed_places(name)
+    places = data.weighing.places(name)
     if places is None:
         return np.asarray(own - mean)
     n = len(places.labels)
@@ -87,7 +87,7 @@ def _centred(data: Any, name: str, own: Array, groups: Codes | None) -> Array:
     sums = np.zeros((n, own.shape[1]))
     np.add.at(sums, places.codes, weights[:, None] * own)
     there = np.where(totals > 0.0, totals, 1.0)
-    shares = data.environment_shares(name)
+    shares = data.weighing.shares(name)
     u = np.array([weights.sum() * shares.get(label, 0.0) for label in places.labels]) / there
     whole = whole_places(places.codes, n, groups)
     centre = np.where(whole[:, None], u[:, None] * mean, sums / there[:, None])

@@ -69,7 +69,7 @@ def _refit(refit: Callable[[Data], T | None], data: Data, groups: Codes | None, 
     times = weights if data.weights is None else weights / data.weights
     copies = {}
     for name in data.weighting.rules:
-        places = data.weighed_places(name)
+        places = data.weighing.places(name)
         if places is not None:
             whole = whole_places(places.codes, len(places.labels), groups)
             drawn = np.ones(len(places.labels))

@@ -315,19 +315,6 @@ def _changed(result: FitResult) -> dict[str, str]:
     return {"spread": f"widened by {result.widened:.4g} after the fit, whose log-likelihood this is"} | found
 
 
-def _weights(result: FitResult) -> dict[str, str]:
-    """Return the line about weights of environments, if they have any."""
-    found = []
-    for shares, where in ((result.environment_weights, "likelihood"), (result.anchor_weights, "penalty")):
-        if shares is not None:
-            low, high = min(shares.values()), max(shares.values())
-            size = "equal weights" if high - low <= 1e-9 * high else f"weights from {low:.3g} to {high:.3g}"
-            found.append(f"{size} in the {where}")
-    if result.environment_sd is not None:
-        found.append(f"shrunk by the sd of their shifts, {result.environment_sd:.3g}")
-    return {"environments": ", ".join(found)} if found else {}
-
-
 def _places(result: FitResult) -> dict[str, str]:
     """Return the lines about shifts between places, if these are known."""
     found = result.computed.get("places")
@@ -342,7 +329,7 @@ def baseline_facts(result: FitResult) -> dict[str, str]:
     if result.corners is not None:
         facts |= result.corners.facts()
     facts |= _optimum(result) | ({} if result.decisive is None else result.decisive.facts())
-    facts |= _weights(result) | _changed(result) | _places(result)
+    facts |= _changed(result) | _places(result)
     if result.l1 or result.l2:
         count = f"{np.count_nonzero(result.coef)} of {result.coef.size} coefficients are not zero"
         facts[NET] = f"l1 {result.l1:g}, l2 {result.l2:g}; {count}"
@@ -422,7 +409,7 @@ def _certificate(result: FitResult) -> dict[str, str]:
         f"KKT residual {result.kkt:.1e}, "
         + ("at a corner" if math.isinf(result.min_eigenvalue) else f"smallest curvature {result.min_eigenvalue:.1e}"),
         "minimum": _minimum(result),
-    }
+    } | ({} if result.shares is None else result.shares.facts())
 
 
 def _constraints(result: FitResult) -> dict[str, str]:

@@ -173,7 +173,7 @@ class FittedAttributes:
     outcome_range_ = Found[tuple[float, float]]()
     outcome_name_ = Found[str]()
     time_ = Found[bool]()
-    environment_sd_ = Found[float]()
+    environment_sd_ = Found[float]("shares", "sd")
     scale_coef_ = Found[Array]("scale", "coef")
     scale_names_ = Found[list[str]]("scale", "names")
     xi_scale_ = Found[float]("scale", "xi")
@@ -182,17 +182,17 @@ class FittedAttributes:
     @property
     def environment_weights_(self) -> pd.Series:
         """Return the share of each environment in the likelihood; they add up to 1."""
-        return self._shares("environment_weights")
+        return self._shares("likelihood", "environment_weights")
 
     @property
     def anchor_weights_(self) -> pd.Series:
         """Return the share of each environment in the penalty; they add up to 1."""
-        return self._shares("anchor_weights")
+        return self._shares("penalty", "anchor_weights")
 
-    def _shares(self, name: str) -> pd.Series:
+    def _shares(self, of: str, name: str) -> pd.Series:
         import pandas as pd
 
-        shares = getattr(self.result_, name)
+        shares = getattr(self.result_.shares, of, None)
         if shares is None:
             raise UnavailableError(f"this fit does not have {name}_: each row counts alike; set {name}, as in 'equal'")
         return pd.Series(shares, name=name, dtype=np.float64).rename_axis("environment")

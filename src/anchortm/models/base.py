@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from sklearn.base import clone
 
-from anchortm._typing import AnyTable, Columns, Covariates, Labels, Numbers, Outcome, Seed
+from anchortm._typing import AnyTable, Columns, Covariates, Labels, Numbers, Outcome, PlaceWeights, Seed
 from anchortm._util.checks import flag
 from anchortm._util.estimators import BaseEstimator, CopiedWithRows
 from anchortm._util.pipelines import is_pipeline, model_of
@@ -15,7 +15,7 @@ from anchortm._util.progress import Task
 from anchortm.backends.sources import open_source
 from anchortm.backends.streamed import Stream
 from anchortm.engine.baseline_rules import BaselineRule
-from anchortm.engine.problem import Problem
+from anchortm.engine.problem import Problem, with_known_names
 from anchortm.engine.remarks import remarked
 from anchortm.engine.result import FitResult
 from anchortm.engine.specification import Specification
@@ -82,8 +82,8 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
     smooth: float = 0.01
     missing: How = "error"
     tail: float = 1.0
-    environment_weights: Any = "rows"
-    anchor_weights: Any = "rows"
+    environment_weights: PlaceWeights = "rows"
+    anchor_weights: PlaceWeights = "rows"
     place_variance: bool = False
     target: TargetShift | None = None
     proxies: Proxies | None = None
@@ -274,7 +274,7 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         model: Self = with_roles(self, made)
         spec = model.specification().check()
         stream.learn(spec)
-        return model, self._problem_type.on(spec, stream).with_known_names()
+        return model, with_known_names(self._problem_type.on(spec, stream))
 
     def _fit_source(self, formula: str, data: Any, sample_weight: Any, offset: Any, environments: Any = None) -> Self:
         """Return the model fitted to a table that is read in batches, with the roles that the formula names."""

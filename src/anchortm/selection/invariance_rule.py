@@ -227,7 +227,7 @@ def xi_by_score_test(
     objective, options = problem.objective, problem.spec.quiet
     tested = objective  # the test does not depend on the weights of the penalty
     if problem.data.weighting is not None:
-        tested = problem.with_data(problem.data.weighed(None)).objective
+        tested = problem.with_data(problem.data.weighing.put(None)).objective
     check_directions(objective)
     directions, free = _sizes(objective)
     if directions > free:

@@ -115,8 +115,15 @@ def bare(data: Data) -> Data:
     """Return rows without their covariates, strata and clusters."""
     design = Design(np.zeros((len(data.response), 0)), (), data.design.named)
     return data._replace(
-        design=design, mixture=None, strata=None, clusters=None, anchors=None, near=(), covariate_ranges=None
-    ).weighed(None)
+        design=design,
+        mixture=None,
+        strata=None,
+        clusters=None,
+        anchors=None,
+        near=(),
+        covariate_ranges=None,
+        weighting=None,
+    )
 
 
 def bare_specification(spec: Specification) -> Specification:

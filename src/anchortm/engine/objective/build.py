@@ -14,9 +14,10 @@ from anchortm.engine.objective.normal import NormalObjective
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.rows.anchor_metric import Reweighing, reweighed
 from anchortm.engine.rows.blocks import Blocks, MemoryBlocks
+from anchortm.engine.rows.centred import Centred
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.likelihood import Layout, check_inside, layout
-from anchortm.engine.rows.projections import Centred, Projection
+from anchortm.engine.rows.projections import Projection, projection
 from anchortm.engine.rows.standardised import BLOCK_ROWS, make_coordinates, standardised
 from anchortm.exceptions import InputError
 from anchortm.families import Family
@@ -103,7 +104,12 @@ def _projected(
     """Return the projection on the anchors of these rows; deviance residuals, whose mean is not 0, need it centred."""
     if anchors is None:
         return None
-    projected = reweighed(anchors, weights, intercept, reweighing) if geometry is None else geometry.on(anchors)
+    if geometry is not None:
+        projected = geometry.on(anchors)
+    elif reweighing is None:
+        projected = projection(anchors, weights, intercept)
+    else:
+        projected = reweighed(anchors, weights, intercept, reweighing)
     centred = family is not None and family.residual == "deviance"
     return Centred(projected, weights, len(anchors)) if centred else projected
 

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Loss, Point, Sums
 from anchortm.engine.objective.scale_effects import scaled_baseline
+from anchortm.engine.rows.centred import Centred
 from anchortm.engine.rows.coordinates import Coordinates
-from anchortm.engine.rows.projections import Centred
 from anchortm.engine.rows.scale_sums import (
     Place,
     ScaledInfluence,

@@ -15,8 +15,9 @@ from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.objective.separation import Recession
 from anchortm.engine.rows.block_sums import Influence, LogLikelihood, SecondOrder
 from anchortm.engine.rows.blocks import Blocks
+from anchortm.engine.rows.centred import Centred
 from anchortm.engine.rows.coordinates import Coordinates
-from anchortm.engine.rows.projections import Centred, Projection
+from anchortm.engine.rows.projections import Projection
 from anchortm.engine.rows.standardised import BLOCK_ROWS
 from anchortm.exceptions import IdentificationError
 from anchortm.families import Family, spread

@@ -26,7 +26,7 @@ from anchortm.engine.objective.separation import ordering
 from anchortm.engine.rows.anchor_metric import Reweighing, reweighed
 from anchortm.engine.rows.block_sums import weighted_gram
 from anchortm.engine.rows.coordinates import Coordinates
-from anchortm.engine.rows.projections import Projection
+from anchortm.engine.rows.projections import Projection, projection
 from anchortm.engine.rows.risk_sets import Outcome, RiskSets
 from anchortm.engine.rows.standardised import BLOCK_ROWS
 from anchortm.exceptions import IdentificationError, SeparationError
@@ -376,7 +376,11 @@ def build_partial(
     if order is not None and anchors is not None:
         outcome, anchors = outcome.take(order), anchors.take(order)
         reweighing = None if reweighing is None else reweighing.take(order)
-    projected = None if anchors is None else reweighed(anchors, outcome.weights, anchor_intercept, reweighing)
+    projected = None
+    if anchors is not None and reweighing is None:
+        projected = projection(anchors, outcome.weights, anchor_intercept)
+    elif anchors is not None and reweighing is not None:
+        projected = reweighed(anchors, outcome.weights, anchor_intercept, reweighing)
     sets = outcome.risk_sets()
     mean = X.mean(axis=0)
     scale = np.array([float(np.sqrt(np.mean((x - c) ** 2))) for x, c in zip(X.T, mean, strict=True)])

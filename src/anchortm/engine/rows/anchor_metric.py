@@ -183,12 +183,8 @@ class AnchorMetric(Projection):
         return result
 
 
-def reweighed(
-    anchors: AnchorColumns, weights: Array | None, intercept: bool, reweighing: Reweighing | None
-) -> Projection:
-    """Return the projection of rows with these weights in the likelihood, or the metric that a reweighing makes."""
-    if reweighing is None:
-        return projection(anchors, weights, intercept)
+def reweighed(anchors: AnchorColumns, weights: Array | None, intercept: bool, reweighing: Reweighing) -> AnchorMetric:
+    """Return the metric of rows with these weights in the likelihood."""
     own = reweighing.weights(weights)
     inner = projection(anchors, own, intercept)
     return AnchorMetric(inner, inner.weight_sums(own, len(anchors)), reweighing)

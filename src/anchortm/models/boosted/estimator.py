@@ -20,7 +20,7 @@ from anchortm._util.html import EstimatorInNotebook
 from anchortm._util.progress import Task
 from anchortm.engine.data import Data, Strata
 from anchortm.engine.preparation import prepare_unchecked
-from anchortm.engine.problem import Problem
+from anchortm.engine.problem import Problem, with_known_names
 from anchortm.engine.remarks import remarked
 from anchortm.engine.specification import Specification, named_columns
 from anchortm.exceptions import InputError, InputTypeError
@@ -308,7 +308,7 @@ class AnchorBoostedTM(LeftOut, EstimatorInNotebook, FormulaMixin, BaseEstimator)
         data = problem.data.numbered()
         if groups is not None:
             data = data._replace(environments=Strata(groups[0], tuple(groups[1].tolist())))
-        data = self._kind.on(problem.spec, data).with_known_names().data
+        data = with_known_names(self._kind.on(problem.spec, data)).data
         if not self.place_variance:
             return self._fit(problem.spec, data, groups)
         fitted = copy(self)._fit(problem.spec, data, groups)  # a failure below leaves this model unchanged

@@ -441,6 +441,10 @@ def test_every_three_parts_have_their_minimum(first: str) -> None:
 UNLIKE = {
     ("weights", "partial", "infinite"): "these data have no limit",
     ("random", "wide", "mean"): "counts are zero at some levels, and random effects need a family without dispersion",
+} | {
+    triple: "three sites over-identify the model at xi = inf, with and without weights"
+    for part in ("environment_weights", "anchor_weights")
+    for triple in (("scale", part, "infinite"), ("random", part, "infinite"), (part, "partial", "infinite"))
 }
 
 

@@ -464,6 +464,10 @@ UNLIKE = {
     ("tail", "partial", "infinite"): "two coefficients cannot make the residuals of three sites 0",
     ("weights", "partial", "infinite"): "these data have no limit",
     ("random", "wide", "mean"): "counts are zero at some levels, and random effects need a family without dispersion",
+} | {
+    triple: "three sites over-identify the model at xi = inf, with and without weights"
+    for part in ("environment_weights", "anchor_weights")
+    for triple in (("scale", part, "infinite"), ("random", part, "infinite"), (part, "partial", "infinite"))
 }
 
 

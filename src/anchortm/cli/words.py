@@ -79,7 +79,7 @@ RULES: list[tuple[str, Any]] = [
     (r"; use design='like'", "; use --design like"),
     (r"new is for design='further': add this design, or leave new out", "--new is for --design further or both"),
     (r"^new(?=: | has no rows)|(?<=fewer than 8: )new\b", "--new"),
-    (r"^causal_parents needs environments", "parents needs environments"),
+    (r"^causal_parents\b", "parents"),
     (
         r"The limit is max_fits=(\d+): raise it, or test fewer sets by screen='lasso' or 'blanket', max_size or "
         r"mandatory; the documentation of causal_parents says .*",

@@ -37,6 +37,7 @@ PARTS = (
     "inputs.formula.column_kinds.",
     "inputs.response.rows.Kind",
     "inputs.splines.",
+    "inputs.targets.",
     "inputs.two_terms.",
     "links.",
     "models.cox.PartialRows",
@@ -164,7 +165,12 @@ def shown() -> dict[str, Any]:
     path = atm.anchor_path(atm.NormalLinear(), data, y, town, xis)
     conformal = atm.ConformalPredictor(atm.NormalLinear(), 0.8).fit(data, y, environments=town)
     comparison = atm.compare_strategies(atm.NormalLinear(), data, y, town, design="like", strategies=["equal"])
+    parents = atm.causal_parents(atm.NormalLinear(), data, y, town)
     objects = [
+        parents,
+        parents.test(["x"]),
+        parents.sensitivity(),
+        atm.WorstEnvironment(atm.NormalLinear()).fit(data, y, environments=town),
         atm.Formula("y ~ x | site", smooth),
         surv,
         logit,

@@ -320,6 +320,7 @@ SHIFT = {
     "AnchorBoostedTM, linear+tree": atm.AnchorBoostedTM(
         atm.ContinuousLogit(order=3), learner="linear+tree", n_rounds=3
     ),
+    "WorstEnvironment": atm.WorstEnvironment(atm.ContinuousLogit(order=3)),
     "XiSearchCV": atm.XiSearchCV(atm.NormalLinear(), [0.0, 1.0]),
     "SmoothSearchCV": atm.SmoothSearchCV(atm.NormalLinear(), [0.0], [1.0, 10.0]),
     "ElasticNetCV": atm.ElasticNetCV(atm.NormalLinear(), [0.0], [0.01, 0.1]),
@@ -361,7 +362,7 @@ def test_shift_is_the_linear_predictor_with_the_offset(name: str) -> None:
         table = frame.assign(y=y, site=site)
         model = type(SHIFT[name]).from_formula("y ~ s(x) + z | site", table, **SHIFT[name].get_params(deep=False))
     else:
-        model = SHIFT[name].fit(frame, y, **({"anchors": site} if name.endswith("CV") else {}))
+        model = SHIFT[name].fit(frame, y, **({"anchors": site} if name.endswith(("CV", "Environment")) else {}))
     offset = np.linspace(-1.0, 2.0, 120)
     plain, moved = model.predict_distribution(frame), model.predict_distribution(frame, offset=offset)
     np.testing.assert_allclose(moved.shift - plain.shift, offset, rtol=1e-12, atol=1e-12)

@@ -76,6 +76,9 @@ class Decisive:
 
         return pd.Series(self.weights, index=pd.Index(self.places, name="environment"), name="multiplier")
 
+    def __repr__(self) -> str:
+        return f"Decisive({self.facts()['decisive']})"
+
     def frame(self) -> pd.DataFrame:
         """Return one row for each environment, the decisive ones first."""
         import pandas as pd

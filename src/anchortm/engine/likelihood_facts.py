@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from anchortm.bases import Basis
 from anchortm.engine.cluster_effects import RandomEffects
+from anchortm.engine.decisive import Decisive
 from anchortm.engine.two_effects import TwoEffects
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ class LikelihoodFacts:
     loglik: float
     n_total: float
     random: RandomEffects | TwoEffects | None
+    decisive: Decisive | None
+    xi: float
     inverse_of = "inverse Hessian"  # the matrix behind standard errors at xi = 0
 
     @property
@@ -40,6 +44,11 @@ class LikelihoodFacts:
     def quasi(self) -> bool:
         """Return whether this is a quasi-likelihood: the family does not have this dispersion."""
         return False
+
+    @property
+    def kinked(self) -> bool:
+        """Return whether the loss is a tail risk over environments."""
+        return self.decisive is not None and (self.decisive.risk != "tail" or 0.0 < self.xi < math.inf)
 
     @property
     def loglik_in_loss(self) -> float:

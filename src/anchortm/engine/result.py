@@ -5,7 +5,6 @@ Fitted attributes of estimators read it, files store it, and refits and boosting
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -234,11 +233,6 @@ class FitResult(LikelihoodFacts):
     def ridged(self) -> bool:
         """Return whether there is a ridge penalty: l2, or smoothing."""
         return self.l2 != 0.0 or self.smooth != 0.0
-
-    @property
-    def kinked(self) -> bool:
-        """Return whether the loss is a tail risk over environments."""
-        return self.decisive is not None and (self.decisive.risk != "tail" or 0.0 < self.xi < math.inf)
 
     @property
     def strength(self) -> float:

@@ -14,10 +14,11 @@ from scipy import stats
 from anchortm._messages import plain, shown
 from anchortm._util.checks import level_between
 from anchortm._util.html import report
-from anchortm.engine.result import FLAT_CURVATURE, FitResult
+from anchortm.engine.result import FitResult
 from anchortm.exceptions import InputError
 from anchortm.inference.bootstrap import any_covariance
 from anchortm.inference.covariance import coefficient_intervals, default_kind
+from anchortm.inference.optimum import NET, constraints, optimum
 from anchortm.inputs.design import WIDE
 from anchortm.inputs.splines import smooth_terms, wiggly
 from anchortm.predict.fitted import Fitted
@@ -30,7 +31,6 @@ __all__ = ["Summary", "baseline_facts", "summarise"]
 SHOWN = 20  # number of printed levels of a wide factor
 MOST_CHOSEN = 30  # number of printed coefficients of an elastic net
 DROPPED = 4  # columns with missing values to name
-NET = "elastic net"
 SMOOTH = "smooth terms"
 
 
@@ -328,8 +328,7 @@ def baseline_facts(result: FitResult) -> dict[str, str]:
         facts["baseline"] = _support(result)
     if result.corners is not None:
         facts |= result.corners.facts()
-    facts |= _optimum(result) | ({} if result.decisive is None else result.decisive.facts())
-    facts |= _changed(result) | _places(result)
+    facts |= optimum(result) | _changed(result) | _places(result)
     if result.l1 or result.l2:
         count = f"{np.count_nonzero(result.coef)} of {result.coef.size} coefficients are not zero"
         facts[NET] = f"l1 {result.l1:g}, l2 {result.l2:g}; {count}"
@@ -339,7 +338,7 @@ def baseline_facts(result: FitResult) -> dict[str, str]:
         sizes = smooth_terms(result.marks)
         degrees = ", ".join(f"{term} {edf:.2f} of {len(sizes[term])}" for term, edf in result.edf.items())
         facts[SMOOTH] = f"smooth {result.smooth:g}; degrees of freedom {degrees or 'not known: more columns than rows'}"
-    facts |= _constraints(result)
+    facts |= constraints(result)
     if result.basis.kind == "linear" and result.corners is None and result.scale is None:
         facts["scale of y"] = (
             f"intercept {-result.baseline[0] / result.baseline[1]:.5g}, sigma {1 / result.baseline[1]:.5g}"
@@ -379,80 +378,6 @@ def _support(result: FitResult) -> str:
     return f"order {basis.order} on ({low:.6g}, {high:.6g})" + (in_log if basis.log_first else "")
 
 
-def _optimum(result: FitResult) -> dict[str, str]:
-    """Return the lines on the loss and its minimum."""
-    scale, penalties = result.scale, [(result.strength, result.penalty, "penalty")]
-    if scale is not None:
-        penalties.append((scale.xi, scale.penalty, "penalty of the scale"))
-    anchors = f", {result.n_anchors} anchor directions" if result.n_anchors else ", no anchors"
-    loss = f"{result.loss:.6f} = {-result.loglik_in_loss / result.n_total:.6f} (mean negative log-likelihood)"
-    loss += "".join(f" + {xi:g} x {value:.3g} ({name})" for xi, value, name in penalties if 0.0 != xi < math.inf)
-    if result.l1 or result.ridged:
-        loss += f" + {_net_share(result):.3g} ({_net_name(result)})"
-    if result.decisive is not None and result.decisive.risk != "tail":  # there is no xi
-        found = {"log-likelihood": f"{result.loglik:.4f}", "loss": f"{result.loss:.6f}"}
-        return found | _certificate(result)
-    return {
-        "xi": ("replaced by a target" if result.form == "target" else f"{result.xi:g}")
-        + ("" if scale is None else f", xi_scale {scale.xi:g}")
-        + anchors,
-        "log-likelihood": f"{result.loglik:.4f}",
-        "anchor loss": loss,
-    } | _certificate(result)
-
-
-def _certificate(result: FitResult) -> dict[str, str]:
-    """Return the lines that say whether the fit converged, and to which kind of minimum."""
-    return {
-        "converged": ("yes" if result.converged else "NO")
-        + f", {result.n_iter} iteration{'s' if result.n_iter != 1 else ''}, "
-        f"KKT residual {result.kkt:.1e}, "
-        + ("at a corner" if math.isinf(result.min_eigenvalue) else f"smallest curvature {result.min_eigenvalue:.1e}"),
-        "minimum": _minimum(result),
-    } | ({} if result.shares is None else result.shares.facts())
-
-
-def _constraints(result: FitResult) -> dict[str, str]:
-    """Return the line on the number of increments of the baseline held at zero, if there are any."""
-    held = int(result.active[: result.active.size - result.coef.size - result.extra.size].sum())
-    if not held:
-        return {}
-    if result.corners is None:
-        return {"constraints": f"{held} increment{'s' if held > 1 else ''} of the baseline held at zero"}
-    steps = np.diff(result.baseline.reshape(result.corners.n_blocks, -1))
-    none = int((result.corners.least(steps) <= 1e-9 * (1.0 + np.abs(steps).sum(axis=0))).sum())
-    return {"constraints": f"{none} increment{'s' if none != 1 else ''} of h zero for some covariates or strata"}
-
-
 def _criterion(result: FitResult, price: float) -> float:
     """Return the information criterion -2 loglik + price * n_parameters."""
     return -2.0 * result.largest_loglik + price * result.n_parameters
-
-
-def _net_name(result: FitResult) -> str:
-    """Return the name of the penalty on coefficients."""
-    return " and ".join([*([NET] if result.l1 or result.l2 else []), *(["smoothing"] if result.smooth else [])])
-
-
-def _net_share(result: FitResult) -> float:
-    """Return the value of the penalty on coefficients in the loss."""
-    return float(result.loss + result.loglik_in_loss / result.n_total - result.strength * result.penalty)
-
-
-def _minimum(result: FitResult) -> str:
-    text = {
-        "global": "global: the loss is convex",
-        "local": "local and strict: the loss is convex around it",
-        "none": "on the branch connected to xi = 0; the loss need not be convex",
-    }[result.convexity]
-    if not result.converged:
-        return "not reached"
-    if result.min_eigenvalue < FLAT_CURVATURE:
-        text = (
-            "global: the loss is convex, " if result.convexity == "global" else ""
-        ) + "flat: other parameters do as well"
-    if result.folds:
-        text = "on the next branch below: the one from xi = 0 ended on the way"
-    if result.lower_minima:
-        text += f"; {len(result.lower_minima)} lower found, the lowest {min(result.lower_minima):.6f}"
-    return text

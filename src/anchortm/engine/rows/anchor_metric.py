@@ -173,6 +173,8 @@ class AnchorMetric(Projection):
         given = self._given.take(rows)
         own = given.weights(weights)
         inner = self.inner.subset(rows, own)
+        if self._omega is not None and self.inner.shares is None:
+            raise NotImplementedError("Omega is given in the coordinates of all rows, which other rows do not have")
         return AnchorMetric(inner, inner.weight_sums(own, rows.size), given, self._omega, self._by_level)
 
     def on(self, anchors: AnchorColumns) -> AnchorMetric:

@@ -225,12 +225,9 @@ def solve_path(
 
     ``near`` says that v is the solution of a similar loss of the same rows, and needs no better start.
     """
-    if objective.relaxed is not None:
-        return [objective.finished(s, options) for s in solve_path(objective.relaxed, v, xis, options, near)]
-    if objective.closed_form is not None:
-        return [linear_solution(objective, xi, options) for xi in xis]
-    if objective.ray(xis[0])[0] is not objective:
-        return [_on_ray(objective, v, xi, options) for xi in xis]  # each has a ray of its own
+    own = _own_solutions(objective, v, xis, options, near)
+    if own is not None:
+        return own
     if min(xis) < 0.0:
         raise InputError("a negative xi needs NormalLinear with exact rows: it partials the anchors out")
     finite = sorted({xi for xi in xis if not math.isinf(xi)})
@@ -246,6 +243,19 @@ def solve_path(
     if any(math.isinf(xi) for xi in xis):
         found[math.inf] = solve_limit(objective, here, options)
     return [found[xi] for xi in xis]
+
+
+def _own_solutions(
+    objective: Objective, v: Array, xis: Sequence[float], options: Options, near: bool
+) -> list[Solution] | None:
+    """Return the solutions of a loss that is not followed along xi: with kinks, a closed form, or rays; else None."""
+    if objective.relaxed is not None:
+        return [objective.finished(s, options) for s in solve_path(objective.relaxed, v, xis, options, near)]
+    if objective.closed_form is not None:
+        return [linear_solution(objective, xi, options) for xi in xis]
+    if objective.ray(xis[0])[0] is not objective:
+        return [_on_ray(objective, v, xi, options) for xi in xis]  # each has a ray of its own
+    return None
 
 
 def _run_away(objective: Objective, first: Solution, here: Solution) -> str:

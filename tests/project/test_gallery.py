@@ -156,7 +156,7 @@ PRINTED = {
         "leave-one-out R^2 0.82",
         "0.3: -0.006, 1.0: -0.005, 3.0: 0.026, 10.0: 0.095",
         "the new place is 3.0 SD out): anchored, xi = 10, tentatively",
-        "same 0.15 4 1.63 0.32 0.14 same 0.30 7 1.43 0.55 0.31 other 0.15 4 0.95 -0.01 0.05",
+        "same 0.15 4 1.63 10.0 0.32 0.14 same 0.30 7 1.43 10.0 0.55 0.31 other 0.15 4 0.95 10.0 -0.01 0.05",
         "maximum likelihood 8.39 601.65 0.47 anchored, xi = 10 7.45 339.66 0.87 widened 8.02 601.65 0.80",
     ],
     "plot_22_which_are_causes": [

@@ -74,6 +74,13 @@ def test_a_share_of_1_is_the_anchor_loss(boston: pd.DataFrame) -> None:
     np.testing.assert_allclose(nearly.loss_, one.loss_, rtol=1e-10)
 
 
+def test_a_tiny_share_is_the_largest_residual(boston: pd.DataFrame) -> None:
+    known, *others = (atm.NormalLinear(3.0, tail=share).fit(FORMULA, boston) for share in (1e-4, 1e-12, 1e-300))
+    for fit in others:
+        assert fit.converged_
+        np.testing.assert_allclose(fit.coef_, known.coef_, rtol=1e-8)
+
+
 def test_smaller_shares_cost_more_and_bring_the_worst_down(boston: pd.DataFrame) -> None:
     fits = [atm.ContinuousProbit(3.0, tail=share).fit(FORMULA, boston) for share in (0.9, 0.5, 0.2, 0.05, 0.01)]
     losses, worst = [fit.loss_ for fit in fits], [fit.decisive_.values.max() for fit in fits]

@@ -20,9 +20,12 @@ from robust_problems import PROBLEMS, problem
 from scipy import optimize
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, ModelFileError
+from anchortm.saving import digest
 
 KNOWN = json.loads((REFERENCE / "robust" / "risks.json").read_text())
 WINE = "rating ~ temp + contact | judge"
@@ -285,7 +288,14 @@ def test_what_cannot_be_asked(boston: pd.DataFrame, wine: pd.DataFrame, tmp_path
     with pytest.raises(InputError, match="one factor"):
         worst.fit(*rows, environments=boston.crim.astype(float))
     with pytest.raises(InputError, match="no anchors beside"):
-        worst.fit(*rows, anchors=boston.town, environments=boston.town)
+        worst.fit(*rows, anchors=boston.tract.astype(str), environments=boston.town)
+    for bad in (None, atm.NormalLinear):
+        with pytest.raises(InputTypeError, match="estimator of this package"):
+            atm.WorstEnvironment(bad).fit(*rows, environments=boston.town)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="reference must be one of"):
+        atm.WorstEnvironment(model, reference=np.ones(2)).fit(*rows, environments=boston.town)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="pass the model inside it"):
+        atm.compare_strategies(worst, BOSTON, boston)
     with pytest.raises(InputError, match="of the inner model"):
         atm.WorstEnvironment(atm.NormalLinear(1.0)).fit(*rows, environments=boston.town)
     with pytest.raises(InputError, match="has no xi"):
@@ -310,13 +320,93 @@ def test_what_cannot_be_asked(boston: pd.DataFrame, wine: pd.DataFrame, tmp_path
     fit = atm.WorstEnvironment(model, min_rows=10).fit(BOSTON, boston)
     with pytest.raises(InputError, match="kinks"):
         fit.standard_errors()
-    # a file whose places were changed
-    path = atm.save(fit, tmp_path / "m.json")
+
+
+@pytest.mark.parametrize("kind", ["worst", "tail"])
+def test_files_that_were_forged(kind: str, boston: pd.DataFrame, tmp_path: Path) -> None:
+    """Their checksum is right, and what they say of the places is not."""
+    worst = atm.WorstEnvironment(atm.NormalLinear(), min_rows=10)
+    path = atm.save(
+        (worst if kind == "worst" else atm.NormalLinear(1.0, tail=0.3)).fit(BOSTON, boston), tmp_path / "m.json"
+    )
     record = json.loads(path.read_text())
-    record["model"]["decisive"]["weights"] = [1.0]
-    path.write_text(json.dumps(record))
-    with pytest.raises(ModelFileError):
-        atm.load(path)
+    n = len((record["model"] if kind == "worst" else record)["decisive"]["places"])
+    exact = [1.0] * n if kind == "worst" else []
+    other = (
+        {"risk": "tail", "share": 0.3, "exact": []}
+        if kind == "worst"
+        else {"risk": "worst", "share": 0.0, "exact": [1.0] * n}
+    )
+    nothing: dict[str, Any] = {name: [] for name in ("places", "rows", "weights", "values", "offsets", "exact")}
+    for change, message in (
+        ({"weights": [1.0]}, "weights of the environments"),
+        ({"weights": [5.0] * n}, "weights of the environments"),
+        ({"weights": [0.0] * n}, "all 0"),
+        ({"places": ["here"] * n}, "environments that decide are invalid"),
+        (nothing, "environments that decide are invalid"),
+        ({"share": 0.5}, "share is invalid" if kind == "worst" else "do not match"),
+        ({"risk": "cvar", "share": 0.5, "exact": exact or [1.0] * n}, "do not match"),
+        ({"reference": ["null"]}, "reference is unknown"),
+        (other, "shape|do not match"),
+    ):
+        forged = json.loads(json.dumps(record))
+        (forged["model"] if kind == "worst" else forged)["decisive"] |= change
+        path.write_text(json.dumps(forged | {"sha256": digest(forged)}))
+        with pytest.raises(ModelFileError, match=message):
+            atm.load(path)
+    if kind == "worst":  # the model inside, as if it were an ordinary one
+        inner = record["model"]
+        path.write_text(json.dumps(inner | {"sha256": digest(inner)}))
+        with pytest.raises(ModelFileError, match="do not match"):
+            atm.load(path)
+
+
+def test_folds_of_a_table_in_batches_take_turns(wine: pd.DataFrame, tmp_path: Path) -> None:
+    """Fits that share reads of a table run in threads: none of them may hold a lock while it waits for rows."""
+    wine.to_parquet(tmp_path / "wine.parquet")
+    model = atm.WorstEnvironment(atm.OrdinalRegression(), min_rows=5)
+    one, two = (
+        atm.leave_one_environment_out(model, WINE, data, xis=[0.0]).frame()
+        for data in (wine, tmp_path / "wine.parquet")
+    )
+    np.testing.assert_allclose(two.nll, one.nll, rtol=1e-9)
+
+
+@few_rows
+def test_weights_below_1_do_not_join_places(wine: pd.DataFrame) -> None:
+    plain = atm.WorstEnvironment(atm.OrdinalRegression()).fit(WINE, wine)
+    small = atm.WorstEnvironment(atm.OrdinalRegression()).fit(WINE, wine, sample_weight=np.full(len(wine), 0.01))
+    np.testing.assert_allclose(small.coef_, plain.coef_, rtol=1e-8)
+    assert small.environment_multipliers_.size == 9
+
+
+def test_a_tiny_share_is_the_worst_place(boston: pd.DataFrame) -> None:
+    worst = atm.WorstEnvironment(atm.NormalLinear(), min_rows=10).fit(BOSTON, boston)
+    for share in (1e-300, 1e-12, 1e-3):
+        fit = atm.WorstEnvironment(atm.NormalLinear(), "cvar", share, min_rows=10).fit(BOSTON, boston)
+        assert fit.converged_
+        np.testing.assert_allclose(fit.coef_, worst.coef_, rtol=1e-8)
+
+
+def test_inside_other_estimators(boston: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    """Conformal sets and folds of pipelines are those of the model; a fit prints its own steps only."""
+    model = atm.WorstEnvironment(atm.NormalLinear(verbose=1), min_rows=10)
+    sets = atm.ConformalPredictor(model).fit(BOSTON, boston)
+    halves = boston[boston.town.isin(sets.training_environments_)]
+    np.testing.assert_allclose(sets.model_.coef_, clone(model).fit(BOSTON, halves).coef_, rtol=1e-8)
+    assert "xi" not in capsys.readouterr().out
+    wide, y = boston[["rm", "lstat"]], boston.cmedv
+    large = boston.town.map(boston.town.value_counts()) >= 15
+    rows = wide[large], y[large], boston.town[large]
+    model = atm.WorstEnvironment(atm.NormalLinear())
+    piped = atm.leave_one_environment_out(make_pipeline(StandardScaler(), model), *rows, xis=[0.0]).frame()
+    np.testing.assert_allclose(piped.nll, atm.leave_one_environment_out(model, *rows, xis=[0.0]).frame().nll, rtol=1e-7)
+    with pytest.raises(InputError, match=r"xis=\[0\]"):
+        atm.leave_one_environment_out(model, *rows)
+    fit = model.fit(rows[0], rows[1], environments=rows[2])
+    assert max(map(len, str(fit.summary()).splitlines())) <= 100
+    with pytest.warns(AnchorTMWarning, match="the fit is that of maximum likelihood"):
+        model.fit(*rows[:2], environments=np.repeat("here", len(rows[0])))
 
 
 @few_rows

@@ -98,8 +98,8 @@ class Decisive:
         what = (
             "the worst environment" if self.risk == "worst" else f"the worst {100.0 * self.share:.4g} % of environments"
         )
-        compared = f", losses compared with {REFERENCES[self.reference]}" if self.reference else ""
-        facts = {"risk": f"mean loss of {what}{compared}"} | facts
+        compared = {"compared with": REFERENCES[self.reference]} if self.reference else {}
+        facts = {"risk": f"mean loss of {what}"} | compared | facts
         gap = (
             "no bound, because the likelihood is not known to be concave" if math.isnan(self.gap) else f"{self.gap:.1e}"
         )
@@ -138,16 +138,23 @@ class Decisive:
         whole = isinstance(record, dict) and set(record) == set(cls.__dataclass_fields__)
         check(whole, "the environments that decide have unknown or missing fields")
         risk, reference, places = record["risk"], record["reference"], record["places"]
-        check(risk in RISKS and reference in REFERENCES, "the risk is unknown")
-        check(is_strength(record["share"]) and record["share"] <= 1.0, "the share of a risk is invalid")
+        check(isinstance(risk, str) and risk in RISKS, "the risk is unknown")
+        check(reference is None or (isinstance(reference, str) and reference in REFERENCES), "the reference is unknown")
+        check(_is_share(record["share"]) and (record["share"] == 0.0) == (risk == "worst"), "the share is invalid")
         check(is_number(record["gap"]), "the duality gap is invalid")
-        check(list_of(is_label)(places), "the environments that decide are invalid")
+        known = list_of(is_label)(places) and 0 < len(places) == len(set(places))
+        check(known, "the environments that decide are invalid")
         columns = {}
-        for name, test in (("rows", is_strength), ("weights", is_strength), ("values", is_parameter)):
+        for name, test in (("rows", is_strength), ("weights", _is_share), ("values", is_parameter)):
             columns[name] = _column(record, name, test, len(places))
         columns["offsets"] = _column(record, "offsets", is_parameter, len(places))
-        columns["exact"] = _column(record, "exact", is_strength, 0 if risk == "tail" else len(places))
+        columns["exact"] = _column(record, "exact", _is_share, 0 if risk == "tail" else len(places))
+        check(bool(columns["weights"].any()), "the weights of the environments that decide are all 0")
         return cls(risk, record["share"], reference, tuple(places), **columns, gap=record["gap"])
+
+
+def _is_share(value: Any) -> bool:
+    return is_strength(value) and value <= 1.0
 
 
 def _column(record: dict[str, Any], name: str, test: Any, size: int) -> Array:

@@ -63,7 +63,7 @@ def _of_anchors(spec: Specification, data: Any, result: FitResult) -> Iterator[R
             "if they are codes of places, use astype(int) or astype(str)",
             AnchorWarning,
         )
-    if 2 * result.n_anchors > result.n_rows and not result.unpenalised:
+    if 2 * result.n_anchors > result.n_rows and not result.unpenalised and spec.worst is None:
         yield (
             f"{result.n_anchors} anchor directions for {result.n_rows} rows: nearly every row is an environment, so "
             "the penalty shrinks all residuals; use anchors with fewer levels",
@@ -76,7 +76,8 @@ def _of_anchors(spec: Specification, data: Any, result: FitResult) -> Iterator[R
             AnchorTMWarning,
         )
     if result.n_anchors == 1 and spec.anchor_intercept:
-        yield "the anchors have a single environment: they cannot regularise", AnchorWarning
+        what = "they cannot regularise" if spec.worst is None else "the fit is that of maximum likelihood"
+        yield f"the anchors have a single environment: {what}", AnchorWarning
     if result.xi > 0.0 and result.penalty < IDLE and _explained(spec, data, result):
         yield (
             "the covariates explain the anchors exactly, so score residuals are already uncorrelated with them at "

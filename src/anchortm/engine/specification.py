@@ -164,7 +164,7 @@ class Specification:
                 + ("" if self.lowest_xi else "; only NormalLinear takes values from -1/2")
             )
         if self.worst is not None and xi != 0.0:
-            raise InputError(f"WorstEnvironment has no xi, and here it is {xi:g}: leave it out, or use xi = 0")
+            raise InputError(f"WorstEnvironment has no xi, and here it is {xi:g}: use xi = 0, or xis=[0]")
         check_scale(self.scale, self.xi_scale, xi)
         parts.refuse(*self.asked(), self.likelihood)
         if self.target is not None or self.proxies is not None:

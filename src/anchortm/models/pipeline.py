@@ -229,9 +229,12 @@ def unfolded(model: Any) -> Any:
 
 
 def with_parameters(model: Any, **parameters: Any) -> Any:
-    """Return an unfitted copy of a model, or of a pipeline, whose model has these arguments."""
+    """Return an unfitted copy of a model, or of a pipeline, whose model has these arguments; or the model inside it."""
     last = f"{model.steps[-1][0]}__" if is_pipeline(model) else ""
-    return clone(model).set_params(**{last + name: value for name, value in parameters.items()})
+    known = model.get_params()
+    inside = {name for name in parameters if last + name not in known and f"{last}model__{name}" in known}
+    named = {f"{last}{'model__' if name in inside else ''}{name}": value for name, value in parameters.items()}
+    return clone(model).set_params(**named)
 
 
 def fit_arguments(model: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
+import numpy as np
 from sklearn.base import clone
 
 from anchortm._typing import AnyTable, Covariates, Labels, Numbers, Outcome
@@ -13,12 +14,10 @@ from anchortm.engine.problem import Problem
 from anchortm.engine.result import FitResult
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError, InputTypeError
+from anchortm.inputs.anchors import AnchorColumns
 from anchortm.models.attributes import FRONT, Found, not_fitted
 from anchortm.models.base import TransformationModel
 from anchortm.models.given import given
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["WorstEnvironment"]
 
@@ -172,15 +171,19 @@ class WorstEnvironment(TransformationModel):
 
     @property
     def _problem_type(self) -> type[Problem]:  # type: ignore[override]
-        return self.model._problem_type
+        return self._checked()._problem_type
 
-    def specification(self) -> Specification:
-        """Return the specification of the model, whose worst environment is minimised."""
+    def _checked(self) -> TransformationModel:
+        """Return the model; raise an error if it is none that can be wrapped."""
         if not isinstance(self.model, TransformationModel) or isinstance(self.model, WorstEnvironment):
             raise InputTypeError(
                 f"model must be an estimator of this package, such as ContinuousProbit(), not {self.model!r}"
             )
-        spec = self.model.specification()
+        return self.model
+
+    def specification(self) -> Specification:
+        """Return the specification of the model, whose worst environment is minimised."""
+        spec = self._checked().specification()
         if spec.xi != 0.0:
             raise InputError(f"xi = {spec.xi!r} of the inner model is not used: leave it out")
         family = spec.link if spec.likelihood == "mean" else None
@@ -204,7 +207,7 @@ class WorstEnvironment(TransformationModel):
             ("reference", self.reference, REFERENCES),
             ("weights", self.weights, ("equal", "rows")),
         ):
-            if value not in known:
+            if not (value is None or isinstance(value, str)) or value not in known:
                 raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
         whole_number(self.min_rows, "min_rows", 1)
         if self.risk == "worst":
@@ -231,8 +234,10 @@ class WorstEnvironment(TransformationModel):
             return given(self, X, y, anchors, **named).prepared(environments is not None)[1]
         if y is None:
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
-        if anchors is not None and environments is not None:
-            raise InputError("WorstEnvironment has no anchors beside its environments: pass environments only")
+        if anchors is not None and environments is not None and not _same(anchors, environments):
+            raise InputError(
+                "WorstEnvironment has no anchors beside its environments, and here they differ: pass environments only"
+            )
         places = anchors if environments is None else environments
         return self._problem_type.of(self.specification(), X, y, places, sample_weight, offset)
 
@@ -292,3 +297,13 @@ class WorstEnvironment(TransformationModel):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_view"}
+
+
+def _same(anchors: Labels, environments: Labels) -> bool:
+    """Return whether two columns have the same names in all rows."""
+    if isinstance(anchors, AnchorColumns):  # as folds of pipelines pass them
+        if len(anchors.factors) != 1 or anchors.columns.shape[1]:
+            return False
+        anchors = anchors.levels[0][anchors.factors[0]]
+    one, two = (np.asarray(labels, dtype=object).ravel() for labels in (anchors, environments))
+    return np.array_equal(one, two)

@@ -20,6 +20,7 @@ from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError
 from anchortm.inputs.response import Kind, Response
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import Given, given
+from anchortm.models.worst_environment import WorstEnvironment
 from anchortm.newplace.comparison import Comparison, like_table
 from anchortm.newplace.foreign import errors_of
 from anchortm.newplace.scoring import (
@@ -128,6 +129,11 @@ def compare_strategies(
     check_model(model, "left_out")
     if hasattr(model, "learner"):
         raise InputError("compare_strategies takes linear models: boosted ones have leave_one_environment_out")
+    if isinstance(model, WorstEnvironment):
+        raise InputError(
+            "strategies fit the model in their own ways, and WorstEnvironment is one of them: pass the model inside "
+            'it, and strategies=["worst"], or strategies.WorstEnvironment with its arguments'
+        )
     chosen, wanted = _strategies(strategies), check_scores(scores)
     rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
     if rows.batched:

@@ -225,4 +225,10 @@ def _made(record: dict[str, Any]) -> Any:
         return pipeline_of(record, _made)
     if record.get("class") == WorstEnvironment.__name__:
         return worst_of(record)
-    return boosted_of(record) if record.get("class") == AnchorBoostedTM.__name__ else fitted_of(record)
+    if record.get("class") == AnchorBoostedTM.__name__:
+        return boosted_of(record)
+    model = fitted_of(record)
+    decisive = model.result_.decisive
+    own = decisive is None or (decisive.risk, decisive.share) == ("tail", getattr(model, "tail", 1.0))
+    check(own, "the environments that decide do not match the parameters")
+    return model

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TailPart", "WorstPart"]
 
+WORST = "WorstEnvironment"
 NO_COVARIANCE = {"information": None, "jacobian": None}  # a minimum at a kink has no normal distribution
 
 
@@ -27,7 +28,10 @@ def place_names(data: Any, what: str) -> tuple[Any, ...]:
     """Return the names of the environments of rows, in memory or not; raise an error if anchors are not one factor."""
     anchors = data.anchors
     if anchors is None:
-        raise InputError(f"{what} needs environments: pass fit(..., anchors=...), or name them after '|' in a formula")
+        argument = "environments" if what == WORST else "anchors"
+        raise InputError(
+            f"{what} needs environments: pass fit(..., {argument}=...), or name them after '|' in a formula"
+        )
     levels = anchors.levels
     numeric = anchors.columns.shape[1] if data.in_memory else len(anchors.frame.column_names)
     if len(levels) != 1 or numeric:
@@ -81,7 +85,7 @@ class WorstPart(Part):
         """Return the loss of the worst place."""
         case = formulation.spec.worst
         assert case is not None  # noqa: S101
-        return lambda data: WorstObjective(make(data), case, place_names(data, "WorstEnvironment"))
+        return lambda data: WorstObjective(make(data), case, place_names(data, WORST))
 
     def found(
         self, formulation: Formulation, objective: Objective, solution: Solution, own: NDArray[Any]

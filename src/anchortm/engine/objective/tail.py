@@ -30,7 +30,7 @@ class AnchorTail(TailRisk):
 
     def __init__(self, objective: Objective, xi: float, shares: Array, tail: float) -> None:
         self.objective, self.rho, self.coordinates = objective, xi, objective.coordinates
-        self.caps = shares / tail
+        self.caps = np.minimum(shares / tail, 1.0)
         # the squared mean residual is t_e^2 times this; an environment without a share has no residual here
         self.units = np.where(shares > 0.0, 1.0 / (objective.n_total * np.where(shares > 0.0, shares, 1.0)), 0.0)
 

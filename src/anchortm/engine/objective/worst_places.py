@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -61,21 +60,23 @@ class Places:
     pooled: NDArray[np.intp]  # for each place of the rows, the place that it is part of
     n: int
     sizes: Array  # total weight of each place
+    kinds: dict[str, Array]  # that of its exact, left- and right-censored rows
 
     @classmethod
     def of(cls, rows: RowObjective, min_rows: int) -> Places:
-        """Return the places, those with fewer rows taken together."""
-        sizes = cls._totals(rows)[0]
-        small = sizes < min_rows
+        """Return the places, those with fewer rows taken together.
+
+        Fits to a table in batches take turns in threads: what reads rows is no cached property, which locks them out.
+        """
+        sizes, *kinds = rows.blocks.total(RowCounts(rows.n_sums))[1]
+        # a place has at least one row, whatever its weight
+        small = sizes < min_rows if min_rows > 1 else np.zeros(sizes.size, dtype=bool)
         pooled = np.arange(sizes.size)
         if small.sum() > 1:
             pooled = np.where(small, int((~small).sum()), np.cumsum(~small) - 1)
         n = int(pooled.max()) + 1
-        return cls(rows, pooled, n, np.bincount(pooled, sizes, n).astype(np.float64))
-
-    @staticmethod
-    def _totals(rows: RowObjective) -> list[Array]:
-        return rows.blocks.total(RowCounts(rows.n_sums))[1]
+        sums = [np.bincount(pooled, own, n).astype(np.float64) for own in (sizes, *kinds)]
+        return cls(rows, pooled, n, sums[0], dict(zip(("exact", "left", "right"), sums[1:], strict=True)))
 
     def together(self, sums: Array) -> Array:
         """Return sums by place from those by the levels of the rows."""
@@ -84,12 +85,6 @@ class Places:
         result = np.zeros((self.n, *sums.shape[1:]))
         np.add.at(result, self.pooled, sums)
         return result
-
-    @cached_property
-    def kinds(self) -> dict[str, Array]:
-        """Return the weight of exact, left- and right-censored rows of each place."""
-        found = self._totals(self.rows)[1:]
-        return dict(zip(("exact", "left", "right"), map(self.together, found), strict=True))
 
     def logliks(self, v: Array) -> Array:
         """Return the log-likelihood of each place."""
@@ -219,7 +214,7 @@ class WorstObjective(Wrapped):
         shares = (
             np.full(places.n, 1.0 / places.n) if self.case.weights == "equal" else places.sizes / places.sizes.sum()
         )
-        return shares / self.case.share
+        return np.minimum(shares / self.case.share, 1.0)
 
     @property
     def rows(self) -> RowObjective:
@@ -236,7 +231,7 @@ class WorstObjective(Wrapped):
             return -places.at_best_shift(v) / places.sizes
         null = places.rows.restricted(np.zeros(0, dtype=np.intp))
         start = v[: null.n_parameters]
-        found = minimise(null, start, 0.0, options)
+        found = minimise(null, start, 0.0, replace(options, verbose=0))
         return -replace(places, rows=null).logliks(found.v) / places.sizes
 
     def finished(self, solution: Solution, options: Options) -> Solution:
@@ -262,7 +257,7 @@ class WorstObjective(Wrapped):
         if self.convexity(Sums(0.0, np.zeros(0)), 0.0) != "global":
             return math.nan
         weighted = WeightedPlaces(self.inner, risk, weights)
-        bound = minimise(weighted, v, 0.0, options)
+        bound = minimise(weighted, v, 0.0, replace(options, verbose=0))
         return loss - bound.loss if bound.converged else math.nan
 
     def _names(self, places: Places) -> tuple[Any, ...]:

@@ -122,7 +122,8 @@ def parents(table: pd.DataFrame, level: float, ax: Axis = None, *, rejected: boo
         ),
     ):
         if own.any():
-            ax.scatter(p[own], where[own], 40, label=name, zorder=3, **style)  # type: ignore[arg-type]
+            looks: dict[str, Any] = style
+            ax.scatter(p[own], where[own], 40, label=name, zorder=3, **looks)
     _p_axis(ax.xaxis, ax.set_xlim, p)
     names = [shortened(str(name), MOST_LETTERS) for name in table.index]
     ax.set_yticks(where, names, parse_math=False, fontsize="small" if len(names) > 12 else "medium")

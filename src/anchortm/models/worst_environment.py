@@ -97,14 +97,12 @@ class WorstEnvironment(TransformationModel):
     Examples
     --------
     >>> import anchortm as atm
-    >>> data = atm.datasets.load_wine()
-    >>> model = atm.WorstEnvironment(atm.OrdinalRegression(), min_rows=8)
-    >>> model = model.fit("rating ~ temp + contact | judge", data)
+    >>> data = atm.datasets.load_boston_housing2()
+    >>> model = atm.WorstEnvironment(atm.ContinuousProbit(), min_rows=10).fit("cmedv ~ rm + lstat | town", data)
     >>> round(model.loss_, 3), bool(model.duality_gap_ < 1e-9)
-    (0.553, True)
-    >>> weights = model.environment_multipliers_
-    >>> weights[weights > 0].round(2).to_dict()  # judges that decide
-    {1: 0.48, 7: 0.52}
+    (0.581, True)
+    >>> model.environment_multipliers_.nlargest(2).round(2).to_dict()  # towns that decide
+    {'Boston South Boston': 0.39, 'Waltham': 0.28}
     """
 
     def __init__(
@@ -279,7 +277,7 @@ class WorstEnvironment(TransformationModel):
         >>> data = atm.datasets.load_boston_housing2()
         >>> model = atm.WorstEnvironment(atm.NormalLinear(), "cvar", 0.2, min_rows=10)
         >>> model.fit(data[["rm", "lstat"]], data.cmedv, environments=data.town).slope_.round(2)
-        array([ 4.23, -0.68])
+        array([ 4.84, -0.86])
         """
         return super().fit(X, y, anchors=anchors, environments=environments, sample_weight=sample_weight, offset=offset)
 

@@ -17,8 +17,8 @@ def standardised(X: pd.DataFrame) -> pd.DataFrame:
     return (X - X.mean()) / X.std()
 
 
-def problem(name: str, known: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
-    """Return a model, covariates, outcomes and environments; survival times are taken as logarithms."""
+def problem(name: str, known: dict[str, Any], in_logs: bool = True) -> tuple[Any, Any, Any, Any]:
+    """Return a model, covariates, outcomes and environments; survival times as logarithms, or as they are."""
     if name == "wine_ord":
         wine = atm.datasets.load_wine()
         X = pd.DataFrame({"warm": 1.0 * (wine.temp == "warm"), "yes": 1.0 * (wine.contact == "yes")})
@@ -34,6 +34,9 @@ def problem(name: str, known: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
                 "propylac": data.propylac.astype(float),
             }
         )
+        if not in_logs:
+            model = atm.ProportionalHazards(order=known["order"], support=np.exp(known["support"]), log_first=True)
+            return model, standardised(X), atm.Surv(data.tstop, data.status), data.center
         time = np.log(data.tstop)
         y = atm.Interval(time, np.where(data.status == 1, time, np.inf))
         return atm.ProportionalHazards(order=known["order"], support=known["support"]), standardised(X), y, data.center

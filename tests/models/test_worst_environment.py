@@ -306,7 +306,7 @@ def test_what_cannot_be_asked(boston: pd.DataFrame, wine: pd.DataFrame, tmp_path
         (atm.CoxPH(), "partial likelihood"),
         (atm.NormalLinear(scale="rm"), "one scale"),
         (atm.NormalLinear(l1=0.1), "use l2"),
-        (atm.NormalLinear(tail=0.5), "no penalty whose tail"),
+        (atm.NormalLinear(tail=0.5), "no anchor penalty"),
     ):
         y = atm.Surv(boston.cmedv, boston.cmedv < 50) if isinstance(bad, atm.CoxPH) else boston.cmedv
         with pytest.raises((InputError, InputTypeError), match=message):

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from paths import REFERENCE
+from robust_problems import COVARIATES, problem, standardised
 from scipy import special
 from scipy.optimize import minimize_scalar
 
@@ -19,7 +20,6 @@ from anchortm.newplace.place_variance import left_out_rows
 from anchortm.saving.models import fitted_of, model_record
 
 KNOWN = json.loads((REFERENCE / "robust" / "places.json").read_text())
-COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
 FORMULA = "rating ~ temp + contact | judge"
 
 
@@ -28,43 +28,10 @@ def copied(model):
     return pickle.loads(pickle.dumps(model))  # noqa: S301 - our own
 
 
-def standardised(X):
-    return (X - X.mean()) / X.std()
-
-
-def rows(name):
-    """Return a model and its rows, as the reference has them."""
-    known = KNOWN[name]
-    if name == "wine_ord":
-        wine = atm.datasets.load_wine()
-        frame = atm.Formula(FORMULA, wine)
-        return atm.OrdinalRegression(), frame.X, frame.y, wine.judge
-    if name == "cgd_cox":
-        data = atm.datasets.load_cgd()
-        X = pd.DataFrame(
-            {
-                "treated": 1.0 * (data.treat == "rIFN-g"),
-                "male": 1.0 * (data.sex == "male"),
-                "age": data.age.astype(float),
-                "autosomal": 1.0 * (data.inherit == "autosomal"),
-                "propylac": data.propylac.astype(float),
-            }
-        )
-        model = atm.ProportionalHazards(order=known["order"], support=np.exp(known["support"]), log_first=True)
-        return model, standardised(X), atm.Surv(data.tstop, data.status), data.center
-    data = atm.datasets.load_boston_housing2()
-    X, price = standardised(data[COVARIATES]), data.cmedv
-    if name == "bh2_lm":
-        return atm.NormalLinear(), X, price, data.town
-    cls = atm.ContinuousProbit if name == "bh2_cprobit" else atm.ContinuousLogit
-    y = atm.Surv(price, price != 50) if name == "bh2_clogit" else price
-    return cls(order=known["order"], support=known["support"]), X, y, data.town
-
-
 @pytest.mark.parametrize("name", KNOWN)
 def test_reference(name):
     """Numbers of a slow implementation that was written before this one, which maximises over tau alone."""
-    model, X, y, environments = rows(name)
+    model, X, y, environments = problem(name, KNOWN[name], in_logs=False)
     model.fit(X, y, environments=environments)
     known = KNOWN[name]
     assert model.place_sd_ == pytest.approx(known["tau_joint_ml"], abs=1e-5)

@@ -48,7 +48,7 @@ class ParentsSensitivity:
         standard deviations; for a numeric environment the correlation) and p_value (of no correlation).
     first_stage : FirstStage or None
         How strongly all environments together move each covariate. Sets that differ by a covariate that is not moved
-        are hard to tell apart, so that "nothing found" is no surprise.
+        are hard to tell apart, so that "nothing found" is to be expected.
 
     See Also
     --------

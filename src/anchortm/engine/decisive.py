@@ -55,7 +55,8 @@ class Decisive:
     exact : array
         The share of exact rows, such as events, in each environment; empty for a tail.
     gap : float
-        The duality gap: how far the loss can be from its smallest value. NaN where there is no such bound.
+        The duality gap: how far the loss can be from its smallest value. NaN if the
+        likelihood is not known to be concave.
     """
 
     risk: str

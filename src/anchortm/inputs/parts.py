@@ -204,7 +204,7 @@ REASONS: dict[frozenset[str], str] = {
         ("tail", ("sandwich",), _KINKED),
         ("worst", ("sandwich",), _KINKED),
         ("worst", ("environment_weights", "anchor_weights"), "losses are taken by place; use its own weights="),
-        ("worst", ("tail",), "there is no penalty whose tail could count; leave one of them out"),
+        ("worst", ("tail",), "a worst-case fit has no anchor penalty, and tail is a share of it; leave tail out"),
         ("worst", ("scale", "random"), "the loss of a place is implemented for rows with one scale and no clusters"),
         ("worst", ("l1",), "kinks of coefficients and of places are not implemented together; use l2"),
         ("worst", ("partial",), "a partial likelihood is not a sum over places; use ProportionalHazards"),

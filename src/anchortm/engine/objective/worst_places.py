@@ -66,7 +66,7 @@ class Places:
     def of(cls, rows: RowObjective, min_rows: int) -> Places:
         """Return the places, those with fewer rows taken together.
 
-        Fits to a table in batches take turns in threads: what reads rows is no cached property, which locks them out.
+        Sums over rows must not be cached properties: these lock the threads of fits that share reads of a table.
         """
         sizes, *kinds = rows.blocks.total(RowCounts(rows.n_sums))[1]
         # a place has at least one row, whatever its weight

@@ -216,6 +216,26 @@ class Assessment:
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False)
         return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything to one HTML file that any browser opens from the disk, whole or not at all.
+
+        Its plots are interactive. It has no rows of your data, only aggregates of at least 5 rows, and loads nothing
+        from elsewhere.
+
+        Parameters
+        ----------
+        path : path
+            The file, such as "report.html".
+
+        Returns
+        -------
+        Path
+        """
+        from anchortm.newplace.report import assessment_page
+
+        text = assessment_page(self.to_dict())
+        return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
     @shown
     def __repr__(self) -> str:
         return page_of_text(self)

@@ -105,8 +105,8 @@ class ConformalWidth:
         """Return the answer in words."""
         if not self.nominal_level < 1.0:
             return (
-                f"A promise of {self.level:.0%} coverage at a new place needs {self.needed} places to calibrate on, and "
-                f"others to fit; there are {self.n_places}."
+                f"A promise of {self.level:.0%} coverage at a new place needs {self.needed} places to calibrate on "
+                f"(besides those of the fit), and there are {self.n_places}."
             )
         start = (
             f"To cover {self.level:.0%} of the outcomes at a new place, use the central {self.nominal_level:.1%} of "

@@ -35,6 +35,11 @@ def test_nothing_overflows_and_the_console_is_quiet(browser: Any, pages: Pages, 
         )
         assert boxes
         assert max(boxes) < 1
+        scales = browser.run(
+            "return Array.from(document.querySelectorAll('.plot svg[role]'), (e) => "
+            "e.getBoundingClientRect().width / e.viewBox.baseVal.width)"
+        )
+        assert min(scales) > 0.98  # letters of a plot that is scaled down are too small to read
     assert browser.complaints() == []
     assert [address for address in browser.requested() if not address.startswith(("file:", "data:"))] == []
 

@@ -186,14 +186,11 @@ def _conformal(found: Assessment) -> dict[str, Any] | None:
 
 
 def _labels(found: Assessment) -> dict[str, Any] | None:
-    rows = [
-        {"design": design, "xi": curve.xi, **row}
-        for design, curve in found.curves
-        for row in curve.frame().to_dict("records")
+    series = [
+        {"design": design, "xi": curve.xi, "rows": curve.frame().to_dict("records")} for design, curve in found.curves
     ]
-    if not rows:
-        return None
-    return {"rows": rows, "sentence": found.labels_sentence, "unit": "gain in log-likelihood per row"}
+    series = [one for one in series if one["rows"]]
+    return {"series": series, "sentence": found.labels_sentence} if series else None
 
 
 def _held_back(found: Assessment) -> dict[str, Any] | None:

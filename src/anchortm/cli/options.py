@@ -15,9 +15,11 @@ __all__ = [
     "add_jobs",
     "add_json",
     "add_model",
+    "add_new",
     "add_output",
     "add_place",
     "add_plot",
+    "add_strategies",
     "add_table",
     "template",
 ]
@@ -36,6 +38,10 @@ ARGUMENTS = (  # options that are parameters of the model
     "anchor_weights",
 )
 FILES = ".csv, .parquet or .json"
+STRATEGIES = (
+    "what to compare with null (no covariates) and ml (maximum likelihood): equal, widened, anchored, anchored+spread "
+    "(these four are the default), random-intercept"
+)
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "space": " "}
 DECIMALS = {"point": ".", "comma": ","}
 
@@ -135,6 +141,27 @@ def add_environments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--environments", metavar="COLUMN", help="column of the environments (default: the anchor)")
     command.add_argument("--cut", type=int, metavar="K", help="cut numeric environments at quantiles into K groups")
     add_jobs(command)
+
+
+def add_new(command: argparse.ArgumentParser) -> None:
+    """Add the file of the new place."""
+    command.add_argument(
+        "--new",
+        metavar="NEW",
+        help="a .csv or .parquet file with rows of the new place, without outcomes: which way, and how far out it is",
+    )
+
+
+def add_strategies(command: argparse.ArgumentParser, quantiles: str) -> None:
+    """Add the strategies, and how large sites must be; ``quantiles`` says where small ones do not count."""
+    command.add_argument("--strategies", metavar="NAME,...", help=STRATEGIES)
+    command.add_argument(
+        "--min-rows",
+        type=int,
+        default=10,
+        metavar="N",
+        help=f"sites with fewer rows, or fewer than 5 events, do not count in {quantiles} (default 10)",
+    )
 
 
 def add_place(command: argparse.ArgumentParser) -> None:

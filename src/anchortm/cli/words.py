@@ -19,7 +19,8 @@ RENAMED |= {"max_size": "max-size", "n_screened": "n-screened", "max_fits": "max
 OPTIONS = {name: f"--{option}" for name, option in RENAMED.items()} | {
     name: f"--{name}"
     for name in (
-        *("missing", "xi", "order", "support", "tail", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
+        *("missing", "xi", "order", "support", "tail", "l1", "l2", "varying", "scale", "offset", "environments"),
+        *("cut", "labels"),
         *("quantiles", "cdf", "sf", "keep", "extrapolation", "what", "prior", "strength", "floor"),
         *("level", "mandatory"),
     )

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
     from anchortm.newplace.assessment.assessment import Assessment
 
-__all__ = ["Part", "lines_of", "page_of_text"]
+__all__ = ["NOT_COMPUTED", "Part", "lines_of", "page_of_text"]
 
 WIDTH = 100
+NOT_COMPUTED = "Not computed"
 
 
 class Part(NamedTuple):
@@ -47,7 +48,7 @@ def lines_of(found: Assessment) -> list[Part]:
         frames = [curve.frame().assign(place=design, xi=curve.xi) for design, curve in found.curves]
         parts.append(Part("Outcomes of the new place", [found.labels_sentence], _stacked(frames)))
     if found.notes:
-        parts.append(Part("Not computed", list(found.notes)))
+        parts.append(Part(NOT_COMPUTED, list(found.notes)))
     return parts
 
 

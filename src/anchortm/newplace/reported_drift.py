@@ -25,11 +25,12 @@ FEW = f"fewer than {LEAST} rows each"
 
 def outside_of(rows: ReportedRows) -> tuple[list[str], Array, Array] | None:
     """Return names, values and training ranges of the numeric covariates; None if the model does not know ranges."""
-    if rows.law is None or rows.model.new_rows_.result.covariate_ranges is None:
+    new_rows = rows.model.new_rows_
+    if rows.law is None or (new_rows.formula is None and new_rows.result.covariate_ranges is None):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnchorTMWarning)
-        return columns_and_ranges(rows.model.new_rows_, rows.X)
+        return columns_and_ranges(new_rows, rows.X)
 
 
 def extrapolation_of(rows: ReportedRows, columns: tuple[list[str], Array, Array] | None, law: Any) -> dict[str, Any]:

@@ -59,13 +59,13 @@ def columns_and_ranges(rows: NewRows, X: Any) -> tuple[list[str], Array, Array]:
 
     After a fit by a formula they are columns of the table, otherwise those of the design.
     """
-    result, ranges = rows.result, _ranges(rows.result)
     if rows.formula is None:
-        matrix = to_design(rows.split(X)[0], wide=True).matrix
-        return list(result.covariate_names), matrix.toarray() if isinstance(matrix, WideMatrix) else matrix, ranges
+        ranges, matrix = _ranges(rows.result), to_design(rows.split(X)[0], wide=True).matrix
+        values = matrix.toarray() if isinstance(matrix, WideMatrix) else matrix
+        return list(rows.result.covariate_names), values, ranges
     known = {name: v for name, v in rows.formula.variables(X).items() if isinstance(v, tuple)}
-    values = [v for v, _ in known.values()]
-    columns = np.column_stack(values) if values else np.zeros((native(X).shape[0], 0))
+    numbers = [v for v, _ in known.values()]
+    columns = np.column_stack(numbers) if numbers else np.zeros((native(X).shape[0], 0))
     return list(known), columns, np.array([ends for _, ends in known.values()], dtype=np.float64).reshape(-1, 2).T
 
 

@@ -138,9 +138,22 @@ def _text(found: Any) -> str:
                 lines.append(paragraph(f"{start}{in_shell(part)}", "  ", f"  {' ' * len(start)}"))
             elif isinstance(part, Mapping):
                 width = max(map(len, part), default=0)
-                lines += [
-                    paragraph(f"{name:<{width}}  {text}", "  ", " " * (width + 4)) for name, text in part.items()
-                ]
+                lines += [paragraph(f"{name:<{width}}  {text}", "  ", " " * (width + 4)) for name, text in part.items()]
             else:
-                lines.append(as_text(part.reset_index(), 40, indent="  "))
+                lines.append(as_text(_aligned(part.reset_index()), 40, indent="  "))
     return "\n".join(lines)
+
+
+def _aligned(table: Any) -> Any:
+    """Return a table with four digits in each number; cells without a number are empty."""
+    import pandas as pd
+
+    made = {}
+    for name in table.columns:
+        if table[name].dtype.kind not in "iuf":
+            made[name] = table[name]
+            continue
+        cells = ["" if value != value else f"{value:.4g}" for value in table[name].tolist()]
+        size = max(map(len, [name, *cells]))
+        made[name.rjust(size)] = [cell.rjust(size) for cell in cells]
+    return pd.DataFrame(made)

@@ -25,6 +25,7 @@ RESULTS = {
     "inputs.as_response",
     "newplace.comparison.Comparison",
     "newplace.coverage.PlaceCoverage",
+    "newplace.model_report.ModelReport",
     "newplace.recalibration.Recalibration",
     "predict.AveragedDistribution",
     "predict.AveragedFamily",

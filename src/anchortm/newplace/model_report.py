@@ -115,7 +115,7 @@ def model_report(
     environments: Labels | None = None,
     *,
     offset: Numbers | None = None,
-    training: Any = None,
+    training: Covariates = None,
     times: Sequence[float] | None = None,
     place: Place = "average",
     random_state: Seed = 0,

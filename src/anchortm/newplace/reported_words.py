@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,21 +112,22 @@ def frame_of(record: Mapping[str, Any]) -> pd.DataFrame:
 
 def _flat(site: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a place with one number in each column."""
-    classes, times = about["classes"] or [], [f"{time:g}" for time in about["times"]]
+    classes = [f"p_{name}" for name in about["classes"] or []]
+    times = [f"sf_{time:g}" for time in about["times"]]
     found: dict[str, Any] = {"environment": site["name"], "n": site["n"], "bad": site["bad"]}
     found |= {name: site.get(name) for name in ("mean", "q10", "median", "q90")}
-    lists = {"probabilities": [f"p_{name}" for name in classes], "survival": [f"sf_{name}" for name in times]}
-    for key, names in lists.items():
-        found |= dict(zip(names, site.get(key) or [None] * len(names), strict=True)) if key in site else {}
+    found |= _each(classes, site.get("probabilities")) | _each(times, site.get("survival"))
     found |= {name: site[name] for name in ("beyond", "outcomes", "events", "nll", "residual", "lower", "upper", "mae")}
-    coverage = site["coverage"] or {}
-    found |= {f"coverage_{100 * level:g}": coverage.get(f"{100 * level:g}") for level in LEVELS}
+    found |= {f"coverage_{100 * level:g}": (site["coverage"] or {}).get(f"{100 * level:g}") for level in LEVELS}
     found["concordance"] = site["concordance"]
-    observed = site["observed"]
-    if about["kind"] not in ("class", "time"):
-        return found | {"observed_mean": observed}
-    names = [f"observed_{name}" for name in lists["probabilities" if about["kind"] == "class" else "survival"]]
-    return found | dict(zip(names, observed or [None] * len(names), strict=True))
+    if about["kind"] in ("class", "time"):
+        return found | _each([f"observed_{name}" for name in (*classes, *times)], site["observed"])
+    return found | {"observed_mean": site["observed"]}
+
+
+def _each(names: Sequence[str], values: Sequence[Any] | None) -> dict[str, Any]:
+    """Return values by name; None of each if they are not known."""
+    return dict(zip(names, values or [None] * len(names), strict=True))
 
 
 def _legend(frame: pd.DataFrame) -> dict[str, str]:

@@ -61,6 +61,8 @@ RULES: list[tuple[str, Any]] = [
     (r"give clusters= to standard_errors or summary", "standard errors of clusters are for Python"),
     (r"pass offset= \(0 says that none is meant\)", "they are predicted without"),
     (r"give the column with offset=", "give the column with --offset"),
+    (r"^times(?= (?:are for|must be positive))", "--times"),
+    (r"^training(?= has)", "--training"),
     (r"pass training=, the rows of the fit", "give --training, a file with the rows of the fit"),
     (r"(?:read it|read the table(?: into memory)?) first", MEMORY),
     (

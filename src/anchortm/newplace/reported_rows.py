@@ -129,7 +129,7 @@ def read_rows(
     return ReportedRows(
         model,
         kind_of(model),
-        own["X"],
+        _as_numbers(model, own["X"]),
         own["offset"],
         law.good_rows if good.size else None,
         np.asarray(law.reasons, dtype=object),
@@ -143,6 +143,23 @@ def read_rows(
         unknown,
         options,
     )
+
+
+def _as_numbers(model: Any, X: Any) -> Any:
+    """Return good rows with numbers in columns of numbers that have other entries in bad rows."""
+    import pandas as pd
+
+    new_rows, table = model.new_rows_, native(X)
+    if new_rows.transformers or not is_frame(table):
+        return X
+    names = column_names(table)
+    wanted = new_rows.result.columns or () if new_rows.formula is None else new_rows.formula.state()["ranges"]
+    wanted = [name for name in wanted if name in names]
+    texts = [name for name, column in select(table, wanted).items() if column.dtype.kind not in "biuf"]
+    if not texts:
+        return X
+    frame = select(table, names)
+    return frame.assign(**{name: pd.to_numeric(frame[name]) for name in texts})
 
 
 def _places(

@@ -17,10 +17,10 @@ from anchortm.cli.main import main
 def rows(seed: int, shift: float = 0.0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     place = np.repeat(["Kiel", "Köln", "Ulm", "tiny"], [30, 25, 20, 3])
-    x = rng.normal(size=place.size) + shift
+    x = (rng.normal(size=place.size) + shift).round(3)
     data = pd.DataFrame({"place": place, "x": x, "group": rng.choice(["a", "b"], place.size)})
     late = np.exp(0.5 * x + rng.normal(size=place.size))
-    data["y"], data["time"] = x + rng.normal(size=place.size), late.round(3)
+    data["y"], data["time"] = (x + rng.normal(size=place.size)).round(3), late.round(3)
     return data.assign(event=rng.integers(0, 2, place.size), code=np.arange(place.size) % 3)
 
 

@@ -63,7 +63,7 @@ RULES: list[tuple[str, Any]] = [
     (r"give the column with offset=", "give the column with --offset"),
     (r"^times(?= (?:are for|must be positive))", "--times"),
     (r"^training(?= has)", "--training"),
-    (r"pass training=, the rows of the fit", "give --training, a file with the rows of the fit"),
+    (r"give the rows of the fit too \(training\)", "give the rows of the fit too (--training)"),
     (r"(?:read it|read the table(?: into memory)?) first", MEMORY),
     (
         r"give these rows as Interval\(0, 1\), or add half a unit to all times, time \+ 0\.5",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Covariates, Labels, Numbers, Outcome, Place, Seed
+from anchortm._util.files import write_whole
 from anchortm._util.frames import is_batched
 from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError, InputTypeError
@@ -100,6 +103,26 @@ class ModelReport:
     @shown
     def __repr__(self) -> str:
         return page_of_text(self.record)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report to one HTML file, whole or not at all, which any browser opens from the disk.
+
+        It has plots, and a table of places that readers can sort and search. It has the names of places, but no rows
+        of your data, and loads nothing from elsewhere.
+
+        Parameters
+        ----------
+        path : path
+            The file, such as "report.html".
+
+        Returns
+        -------
+        Path
+        """
+        from anchortm.newplace.report import model_page
+
+        text = model_page(self.record)
+        return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
     def _repr_html_(self) -> str:
         from anchortm._util.html import report

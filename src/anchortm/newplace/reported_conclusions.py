@@ -187,7 +187,7 @@ def _on_drift(record: Mapping[str, Any]) -> list[str]:
     if drift["known"] == "ranges" and drift["columns"]:
         found.append(
             "Whether means have moved inside the training range cannot be said: the model keeps the range of each "
-            "covariate, not its mean. To compare means, pass training=, the rows of the fit."
+            "covariate, not its mean. To compare means, give the rows of the fit too (training)."
         )
     return found
 

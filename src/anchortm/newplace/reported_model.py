@@ -92,5 +92,5 @@ def about_methods(rows: ReportedRows, seed: Seed, place: str) -> dict[str, Any]:
         "seed": int(seed) if isinstance(seed, (int, np.integer)) else None,
         "place": place,
         "levels": list(LEVELS),
-        "code": ["import anchortm as atm", 'model = atm.load("model.json")', f"atm.model_report(model, {table})"],
+        "code": f'import anchortm as atm\n\nmodel = atm.load("model.json")\natm.model_report(model, {table})',
     }

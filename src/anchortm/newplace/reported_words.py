@@ -237,7 +237,7 @@ def _methods(record: Mapping[str, Any]) -> list[Any]:
             methods["place"]
         ],
     }
-    lines = [methods["command"]] if methods["command"] else methods["code"]
+    lines = [methods["command"]] if methods["command"] else methods["code"].split("\n")
     return [facts, *methods["notes"], "To make this report again:", *lines]
 
 

@@ -1,0 +1,477 @@
+"""The report on a model at the places of a table: its record as one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from anchortm.newplace.report.page import Page
+from anchortm.newplace.report.parts import Column, bullets, code, facts, note, paragraphs, table
+from anchortm.newplace.report.values import error, gain, known, name, number, percent, whole
+
+__all__ = ["model_page"]
+
+TITLE = "Does this model fit these places?"
+MOST = 40  # places in a plot with a line for each
+PREDICTED, OBSERVED = "c1", "c0"  # colours
+KINDS = {
+    "number": "outcome",
+    "time": "time",
+    "count": "count",
+    "class": "class",
+    "mean": "mean",
+}
+
+
+def model_page(record: dict[str, Any]) -> str:
+    """Return what ``ModelReport.to_dict()`` returned as one HTML file, which loads nothing and opens from disk.
+
+    Parts of the record that are None leave their section out. Numbers that are None are shown as unknown.
+    """
+    page = Page(TITLE, _lead(record))
+    page.section("What this report says", bullets(record["conclusions"]), _size(record["table"]))
+    _add_model(page, record["about"])
+    _add_predictions(page, record)
+    _add_residuals(page, record)
+    _add_calibration(page, record)
+    _add_extrapolation(page, record["extrapolation"])
+    _add_drift(page, record["drift"])
+    _add_places(page, record)
+    _add_methods(page, record["methods"])
+    return page.html()
+
+
+def _lead(record: dict[str, Any]) -> str:
+    """Return one line that says what is reported on."""
+    about, rows = record["about"], record["table"]
+    outcome = f" for {name(about['outcome'], 80)}" if about["outcome"] else ""
+    places = "" if rows["n_environments"] is None else f" at {number(rows['n_environments'])} places"
+    return f"{about['model']}{outcome}, on {number(rows['n'])} rows{places}"
+
+
+def _size(rows: dict[str, Any]) -> str:
+    return facts(
+        {
+            "rows": rows["n"],
+            "rows that cannot be predicted": rows["bad"],
+            "rows with an outcome": rows["outcomes"],
+            "places": rows["n_environments"],
+            f"places with fewer than {rows['min_rows']} rows": rows["n_small"],
+        }
+    )
+
+
+def _add_model(page: Page, about: dict[str, Any]) -> None:
+    """Add what the model is, and what it knows of its fit."""
+    known_places = "not kept" if about["n_environments"] is None else str(about["n_environments"])
+    found = dict(about["source"]) | {
+        "model": about["title"],
+        "formula": about["formula"],
+        "transformers": ", ".join(about["transformers"]) or None,
+        "anchors": ", ".join(name(one, 80) for one in about["anchors"]) or None,
+        "anchor directions": about["n_anchors"],
+        "names of the training places": known_places,
+    }
+    fit = dict(about["facts"])
+    found["form"] = fit.pop("model", None)
+    page.section("The model", facts(found | fit), bullets(about["warnings"]))
+
+
+def _numbered(record: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the places for which a number is known."""
+    return [site for site in record["sites"] if known(site.get(key))]
+
+
+def _add_predictions(page: Page, record: dict[str, Any]) -> None:
+    """Add what the model predicts at each place."""
+    key = "median" if _numbered(record, "median") else "mean"
+    sites = _numbered(record, key)
+    outcome = name(record["about"]["outcome"] or KINDS[record["about"]["kind"]], 80)
+    if not sites:
+        page.section("What it predicts at each place", _probabilities(page, record))
+        return
+    large = sorted(sites, key=lambda site: -site["n"])[:MOST]
+    rows = [
+        {
+            "label": name(site["name"], 80),
+            "about": f"{number(site['n'])} rows",
+            "marks": [{"v": site[key], "lo": site.get("q10"), "hi": site.get("q90"), "c": PREDICTED}],
+        }
+        for site in sorted(large, key=lambda site: -site[key])
+    ]
+    word = "medians" if key == "median" else "means"
+    lines = " Lines: means of the 10 % and 90 % quantiles." if known(sites[0].get("q10")) else ""
+    chart = page.chart(
+        "rows",
+        {"rows": rows, "x_label": f"predicted {outcome}", "step": 22},
+        f"Mean of the predicted {word} of the rows of each place.{lines}",
+        label=f"Predicted {word} by place.",
+    )
+    remark = f"The plot shows the {MOST} largest of {len(sites)} places." if len(sites) > MOST else ""
+    page.section(
+        "What it predicts at each place", chart, note(f"{remark} All numbers are in the table of places below.")
+    )
+
+
+def _probabilities(page: Page, record: dict[str, Any]) -> str:
+    """Return the predicted shares of classes, or survival, by place."""
+    classes, sites = record["about"]["classes"], _numbered(record, "probabilities")
+    if not classes or not sites:
+        return ""
+    rows = [
+        {
+            "label": name(site["name"], 80),
+            "parts": [
+                {"name": name(label, 80), "c": f"c{k % 8}", "share": share}
+                for k, (label, share) in enumerate(zip(classes, site["probabilities"], strict=True))
+            ],
+        }
+        for site in sorted(sites, key=lambda site: -site["n"])[:MOST]
+    ]
+    columns = [Column("place", numeric=False), *(Column(name(label, 80), percent) for label in classes)]
+    numbers = table(
+        "Mean probabilities of classes", columns, [[site["name"], *site["probabilities"]] for site in sites]
+    )
+    return page.chart(
+        "stack",
+        {"rows": rows},
+        "Mean predicted probability of each class at each place.",
+        label="Predicted classes by place.",
+        numbers=numbers,
+    )
+
+
+def _add_residuals(page: Page, record: dict[str, Any]) -> None:
+    """Add whether outcomes are larger or smaller than predicted at each place."""
+    if not _numbered(record, "residual") or record["table"]["n_environments"] is None:
+        return
+    sites = record["sites"]
+    values = {
+        short: [site[key] for site in sites] for short, key in {"v": "residual", "lo": "lower", "hi": "upper"}.items()
+    }
+    spec = {
+        "names": [name(site["name"]) for site in sites],
+        "n": [site["n"] for site in sites],
+        "events": [site["events"] for site in sites],
+        "small": [site["small"] for site in sites],
+        "places": "places",
+        "large": "place; its area shows the number of rows",
+        "hollow": "too few rows",
+        "series": [{"name": "residual", "about": "", "c": PREDICTED} | values],
+        "x_label": "mean score residual",
+        "value": "mean residual",
+        "order": "from the largest residual to the smallest",
+    }
+    chart = page.chart(
+        "dots",
+        spec,
+        "Mean score residual at each place: above 0, outcomes are larger than predicted. If the model held "
+        "everywhere, intervals would contain 0 at 95 % of the places.",
+        label="Mean residuals by place.",
+    )
+    page.section("Do outcomes agree with predictions at each place?", chart)
+
+
+def _add_calibration(page: Page, record: dict[str, Any]) -> None:
+    """Add coverage, ranks, the slope, and what was observed in place of what was predicted."""
+    found = record["calibration"]
+    if found is None:
+        return
+    every, slope = record["all"], found["slope"]
+    limits = f"{gain(every['lower'])} to {gain(every['upper'])}" if known(every["lower"]) else None
+    said = facts(
+        {
+            "rows with an outcome": found["n"],
+            "mean negative log-likelihood": every["nll"],
+            "mean distance from the prediction": every["mae"],
+            "mean residual": gain(every["residual"]) if known(every["residual"]) else None,
+            "its 95 % interval": limits,
+            "concordance": every["concordance"],
+            "calibration slope (1 is right)": slope and slope["slope"],
+            "interval of the slope": f"{number(slope['lower'])} to {number(slope['upper'])}" if slope else None,
+        }
+    )
+    page.section(
+        "Are predictions calibrated here?",
+        said,
+        _coverage(page, found["coverage"]),
+        _pit(page, found["pit"]),
+        _survival(page, found["survival"]),
+        _classes(page, found["classes"]),
+    )
+
+
+def _coverage(page: Page, rows: list[dict[str, Any]] | None) -> str:
+    if not rows:
+        return ""
+    columns = [
+        Column("intervals", percent),
+        Column("coverage", percent, about="share of the outcomes in them"),
+        Column("lower", percent, about="lower limit of the 95 % interval"),
+        Column("upper", percent, about="upper limit of the 95 % interval"),
+    ]
+    marks = [
+        {
+            "label": f"{percent(row['level'])} intervals",
+            "marks": [
+                {"v": row["coverage"], "lo": row["lower"], "hi": row["upper"], "c": PREDICTED, "name": "coverage"},
+                {"v": row["level"], "c": OBSERVED, "hollow": True, "name": "promised"},
+            ],
+        }
+        for row in rows
+    ]
+    key = [
+        {"name": "share of outcomes inside, with 95 % interval", "colour": PREDICTED},
+        {"name": "promised", "colour": OBSERVED, "look": "hollow"},
+    ]
+    return page.chart(
+        "rows",
+        {"rows": marks, "domain": [0, 1], "format": "percent", "key": key, "x_label": "share of outcomes inside"},
+        "How many outcomes lie in predicted intervals.",
+        label="Coverage of predicted intervals.",
+        numbers=table(
+            "Coverage of predicted intervals",
+            columns,
+            [[row[key] for key in ("level", "coverage", "lower", "upper")] for row in rows],
+        ),
+    )
+
+
+def _pit(page: Page, pit: dict[str, Any] | None) -> str:
+    if not pit:
+        return ""
+    columns = [Column("PIT", numeric=False), Column("share of rows", percent)]
+    labels = [f"{number(a)} to {number(b)}" for a, b in pairwise(pit["edges"])]
+    return page.chart(
+        "pit",
+        {
+            "edges": pit["edges"],
+            "panels": [{"name": "all rows with an outcome", "c": PREDICTED, "share": pit["share"]}],
+        },
+        "Where outcomes fall in their predicted distributions (PIT). Flat is right; a U says that predictions are too "
+        "narrow, a hump that they are too wide, a slope that they are too high or too low.",
+        label="PIT histogram.",
+        numbers=table("Shares of rows by PIT", columns, list(zip(labels, pit["share"], strict=True))),
+    )
+
+
+def _survival(page: Page, rows: list[dict[str, Any]] | None) -> str:
+    if not rows:
+        return ""
+
+    def own(key: str) -> list[Any]:
+        return [row[key] for row in rows]
+
+    series = [
+        {"name": "predicted", "c": PREDICTED, "v": own("predicted")},
+        {"name": "observed", "c": OBSERVED, "v": own("observed"), "lo": own("lower"), "hi": own("upper")},
+    ]
+    columns = [Column("time", number), *(Column(one, percent) for one in ("predicted", "observed", "lower", "upper"))]
+    spec = {
+        "x": own("time"),
+        "series": series,
+        "x_label": "time",
+        "y_label": "survival",
+        "format": "percent",
+        "key": [{"name": one["name"], "colour": one["c"]} for one in series],
+    }
+    return page.chart(
+        "lines",
+        spec,
+        "Survival: predicted on average, and observed (Kaplan-Meier, with 95 % intervals).",
+        label="Predicted and observed survival.",
+        numbers=table(
+            "Survival",
+            columns,
+            [[row[key] for key in ("time", "predicted", "observed", "lower", "upper")] for row in rows],
+        ),
+    )
+
+
+def _classes(page: Page, rows: list[dict[str, Any]] | None) -> str:
+    if not rows:
+        return ""
+    marks = [
+        {
+            "label": name(row["class"], 80),
+            "marks": [
+                {"v": row["predicted"], "c": PREDICTED, "name": "predicted"},
+                {"v": row["observed"], "c": OBSERVED, "hollow": True, "name": "observed"},
+            ],
+            "linked": True,
+        }
+        for row in rows
+    ]
+    key = [
+        {"name": "predicted on average", "colour": PREDICTED},
+        {"name": "observed", "colour": OBSERVED, "look": "hollow"},
+    ]
+    columns = [Column("class", numeric=False), Column("predicted", percent), Column("observed", percent)]
+    return page.chart(
+        "rows",
+        {"rows": marks, "zero": 0, "format": "percent", "key": key, "x_label": "share of rows"},
+        "Shares of classes, predicted and observed.",
+        label="Shares of classes.",
+        numbers=table(
+            "Shares of classes", columns, [[row[key] for key in ("class", "predicted", "observed")] for row in rows]
+        ),
+    )
+
+
+def _add_extrapolation(page: Page, found: dict[str, Any]) -> None:
+    """Add which covariates leave the training range, and which rows cannot be predicted."""
+    columns = [
+        Column("covariate", numeric=False),
+        Column("training low", number),
+        Column("training high", number),
+        Column("rows below", whole),
+        Column("rows above", whole),
+    ]
+    keys = ("name", "low", "high", "below", "above")
+    rows = [[row[key] for key in keys] for row in found["columns"] or []]
+    ranges = table("Covariates and their training range", columns, rows, sortable=len(rows) > 1) if rows else ""
+    reasons = [[row["reason"], row["n"]] for row in found["bad"]["reasons"]]
+    share = percent(found["share"]) if known(found["share"]) else None
+    bad = [Column("reason", numeric=False), Column("rows", whole)]
+    page.section(
+        "What leaves the training range?",
+        facts({"rows outside": found["rows"], "share of rows": share}),
+        ranges,
+        paragraphs(_beyond(found["beyond_outcomes"])),
+        table("Rows that cannot be predicted", bad, reasons) if reasons else "",
+    )
+
+
+def _beyond(share: float | None) -> str | None:
+    if not known(share):
+        return None
+    return f"The predicted median lies beyond all outcomes of the fit in {percent(share)} of the rows."
+
+
+def _add_drift(page: Page, drift: dict[str, Any]) -> None:
+    """Add how covariates differ from those of the fit."""
+    blocks = [_positions(page, drift["columns"]), _moved(drift["columns"])]
+    for one in drift["levels"]:
+        columns = [Column("level", numeric=False), Column("in the fit", percent), Column("here", percent)]
+        rows = [[row[key] for key in ("level", "training", "new")] for row in one["levels"]]
+        blocks.append(table(f"Shares of the levels of {name(one['name'], 80)}", columns, rows, sortable=len(rows) > 5))
+    hidden = any(not known(row[key]) for one in drift["levels"] for row in one["levels"] for key in ("training", "new"))
+    blocks.append(note("Shares of one to four rows are not told." if hidden else None))
+    page.section("Have covariates moved since the fit?", *blocks)
+
+
+def _positions(page: Page, columns: Sequence[dict[str, Any]]) -> str:
+    """Return where means and spreads lie in the training range."""
+    rows = []
+    for row in columns:
+        if not known(row["position"]):
+            continue
+        half = row["new_sd"] / (row["high"] - row["low"])
+        mark = {"v": row["position"], "lo": row["position"] - half, "hi": row["position"] + half, "c": PREDICTED}
+        about = f"mean {number(row['new'])}, SD {number(row['new_sd'])}"
+        rows.append({"label": name(row["name"], 80), "about": about, "marks": [mark]})
+    if not rows:
+        return ""
+    return page.chart(
+        "rows",
+        {"rows": rows[:MOST], "zones": [[0, 1]], "x_label": "position in the training range (0 to 1)", "step": 24},
+        "Mean of each covariate here, give or take one standard deviation, in its training range (shaded).",
+        label="Covariates in their training ranges.",
+    )
+
+
+def _moved(found: Sequence[dict[str, Any]]) -> str:
+    columns: list[tuple[str, str, Callable[[Any], str], str]] = [
+        ("mean here", "new", number, ""),
+        ("SD here", "new_sd", number, ""),
+        ("missing", "missing", whole, "rows without a value, of all rows of the table"),
+        ("position", "position", error, "where the mean lies in the training range"),
+        ("mean in the fit", "training", number, ""),
+        ("SD in the fit", "training_sd", number, ""),
+        ("shift", "shift", gain, "difference of the means in standard deviations of the fit"),
+    ]
+    kept = [one for one in columns if any(known(row[one[1]]) for row in found)]
+    if not kept:
+        return ""
+    heads = [Column("covariate", numeric=False)] + [Column(head, show, about=about) for head, _, show, about in kept]
+    rows = [[row["name"], *(row[key] for _, key, _, _ in kept)] for row in found]
+    return table("Numeric covariates", heads, rows, sortable=len(rows) > 1)
+
+
+def _add_places(page: Page, record: dict[str, Any]) -> None:
+    """Add the table of places, which readers can sort and search."""
+    about, sites = record["about"], record["sites"]
+    if record["table"]["n_environments"] is None:
+        sites = [record["all"]]
+
+    def own(key: str, at: str | int | None = None) -> list[Any]:
+        values = [site.get(key) for site in sites]
+        return values if at is None else [None if value is None else value[at] for value in values]
+
+    columns: list[tuple[Column, list[Any]]] = [
+        (Column(str(about["environment_name"] or "place"), numeric=False), own("name")),
+        (Column("rows", whole), own("n")),
+        (Column("cannot be predicted", whole), own("bad") if any(own("bad")) else []),
+        (Column("with outcome", whole), own("outcomes") if any(own("outcomes")) else []),
+        (Column("events", whole), own("events")),
+        (Column("mean", number, about="mean of the predicted means"), own("mean")),
+        (Column("10 %", number, about="mean of the predicted 10 % quantiles"), own("q10")),
+        (Column("median", number, about="mean of the predicted medians"), own("median")),
+        (Column("90 %", number, about="mean of the predicted 90 % quantiles"), own("q90")),
+    ]
+    for key, labels in (("probabilities", about["classes"] or []), ("survival", [f"{t:g}" for t in about["times"]])):
+        word = "P" if key == "probabilities" else "survival at"
+        columns += [(Column(f"{word} {name(label, 80)}", percent), own(key, k)) for k, label in enumerate(labels)]
+    columns += [
+        (Column("outside", percent, about="share of rows outside the training range"), own("beyond")),
+        (Column("nll", number, about="mean negative log-likelihood, lower is better"), own("nll")),
+        (Column("residual", gain, about="mean score residual, above 0 where outcomes are larger"), own("residual")),
+        (Column("from", gain, about="lower limit of its 95 % interval"), own("lower")),
+        (Column("to", gain, about="upper limit of its 95 % interval"), own("upper")),
+        (Column("distance", number, about="mean distance of outcomes from their prediction"), own("mae")),
+        *(
+            (Column(f"in {k} %", percent, about=f"share in {k} % intervals"), own("coverage", k))
+            for k in ("50", "80", "90")
+        ),
+        (Column("concordance", number, about="share of pairs in the right order"), own("concordance")),
+    ]
+    kept = [(column, values) for column, values in columns if any(map(known, values))]
+    made = table(
+        "Places",
+        [column for column, _ in kept],
+        list(zip(*(values for _, values in kept), strict=True)),
+        sortable=True,
+        search="Find a place" if len(sites) > 1 else None,
+        classes="wide sites",
+    )
+    least = record["table"]["min_rows"]
+    page.section(
+        "All places", made, note(f"Places with fewer than {least} rows that can be predicted have no numbers.")
+    )
+
+
+def _add_methods(page: Page, found: dict[str, Any]) -> None:
+    """Add how the page was made, and how to make it again."""
+    packages = ", ".join(f"{one} {version}" for one, version in found["packages"].items())
+    page.section(
+        "Methods, and how to reproduce this page",
+        bullets(found["notes"]),
+        facts(
+            {
+                "anchortm": found["version"],
+                "Python": found["python"],
+                "packages": packages or None,
+                "fingerprint of the data": found["fingerprint"],
+                "seed": None if found["seed"] is None else str(found["seed"]),
+                "predictions are for": {"average": "an average place of the fit", "new": "a new place"}[found["place"]],
+            }
+        ),
+        code(found["code"], "In Python"),
+        code(found["command"], "In the shell") if found["command"] else "",
+        note(
+            "This page holds only numbers of at least five rows, loads nothing from the network and works without it. "
+            "Intervals of mean residuals are by Student's t for independent rows. Intervals of coverage are those of "
+            "Clopper and Pearson, widened where places differ more than independent rows would."
+        ),
+    )

@@ -74,6 +74,16 @@ def test_it_says_what_python_says(folder: Path, capsys: pytest.CaptureFixture[st
     assert "NaN" not in printed
 
 
+def test_the_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(shlex.split("report lm.json new.csv --report page.html -q")) == 0
+    assert capsys.readouterr().out == "", "the page is in a file"
+    text = Path("page.html").read_text(encoding="utf-8")
+    for words in ("<h2", "anchortm report lm.json new.csv", "lm.json", "Kiel", "Köln"):
+        assert words in text
+    assert main(shlex.split("report lm.json new.csv --report page.html")) == 0
+    assert "written to page.html" in capsys.readouterr().err
+
+
 def test_places_times_and_the_rows_of_the_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, old = pd.read_csv("new.csv"), pd.read_csv("old.csv")
     options = {"environments": "group", "times": [0.5, 2.0], "training": old}

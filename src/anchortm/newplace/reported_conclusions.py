@@ -131,7 +131,7 @@ def _on_residuals(record: Mapping[str, Any]) -> list[str]:
     if not sites:
         return ["Places cannot be compared: none has enough outcomes for an interval of its mean residual."]
     if record["table"]["n_environments"] is None or len(sites) == 1:
-        return [_on_one(sites[0], record["table"]["n_environments"] is None)]
+        return [_on_one(_called(record, sites[0]), sites[0], record["table"]["n_environments"] is None)]
     above = [site for site in sites if site["lower"] > 0.0]
     below = [site for site in sites if site["upper"] < 0.0]
     n, away = len(sites), len(above) + len(below)
@@ -141,13 +141,20 @@ def _on_residuals(record: Mapping[str, Any]) -> list[str]:
     ]
     for part, word in ((above, "larger"), (below, "smaller")):
         if part:
-            names = [site["name"] for site in sorted(part, key=lambda site: -abs(site["residual"]))]
+            names = [_called(record, site) for site in sorted(part, key=lambda site: -abs(site["residual"]))]
             found.append(f"Outcomes are {word} than predicted at {listed(names)}.")
     return found
 
 
-def _on_one(site: Mapping[str, Any], all_rows: bool) -> str:
-    where = "on average" if all_rows else f"at {name_in_text(site['name'])}"
+def _called(record: Mapping[str, Any], site: Mapping[str, Any]) -> str:
+    """Return the name of a place; what it is stands before a number."""
+    if isinstance(site["name"], str):
+        return site["name"]
+    return f"{name_in_text(record['about']['environment_name'] or 'place')} {site['name']}"
+
+
+def _on_one(name: str, site: Mapping[str, Any], all_rows: bool) -> str:
+    where = "on average" if all_rows else f"at {name_in_text(name)}"
     limits = f"mean residual {site['residual']:.3g}, 95 % interval {site['lower']:.3g} to {site['upper']:.3g}"
     alone = "" if all_rows else " One place does not show how places differ."
     if site["lower"] <= 0.0 <= site["upper"]:

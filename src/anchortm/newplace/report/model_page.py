@@ -135,7 +135,7 @@ def _probabilities(page: Page, record: dict[str, Any]) -> str:
     )
     return page.chart(
         "stack",
-        {"rows": rows},
+        {"rows": rows, "of": "probability"},
         "Mean predicted probability of each class at each place.",
         label="Predicted classes by place.",
         numbers=numbers,
@@ -144,17 +144,16 @@ def _probabilities(page: Page, record: dict[str, Any]) -> str:
 
 def _add_residuals(page: Page, record: dict[str, Any]) -> None:
     """Add whether outcomes are larger or smaller than predicted at each place."""
-    if not _numbered(record, "residual") or record["table"]["n_environments"] is None:
+    sites = _numbered(record, "residual")
+    if not sites or record["table"]["n_environments"] is None:
         return
-    sites = record["sites"]
-    values = {
-        short: [site[key] for site in sites] for short, key in {"v": "residual", "lo": "lower", "hi": "upper"}.items()
-    }
+    keys = {"v": "residual", "lo": "lower", "hi": "upper"}
+    values = {short: [site[key] for site in sites] for short, key in keys.items()}
     spec = {
         "names": [name(site["name"]) for site in sites],
         "n": [site["n"] for site in sites],
         "events": [site["events"] for site in sites],
-        "small": [site["small"] for site in sites],
+        "small": [False for _ in sites],
         "places": "places",
         "large": "place; its area shows the number of rows",
         "hollow": "too few rows",
@@ -363,7 +362,7 @@ def _add_drift(page: Page, drift: dict[str, Any]) -> None:
 
 def _positions(page: Page, columns: Sequence[dict[str, Any]]) -> str:
     """Return where means and spreads lie in the training range."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for row in columns:
         if not known(row["position"]):
             continue
@@ -373,9 +372,17 @@ def _positions(page: Page, columns: Sequence[dict[str, Any]]) -> str:
         rows.append({"label": name(row["name"], 80), "about": about, "marks": [mark]})
     if not rows:
         return ""
+    ends = [end for row in rows[:MOST] for end in (row["marks"][0]["lo"], row["marks"][0]["hi"])]
+    domain = [min(-0.05, *ends), max(1.05, *ends)]
     return page.chart(
         "rows",
-        {"rows": rows[:MOST], "zones": [[0, 1]], "x_label": "position in the training range (0 to 1)", "step": 24},
+        {
+            "rows": rows[:MOST],
+            "zones": [[0, 1]],
+            "domain": domain,
+            "x_label": "position in the training range (0 to 1)",
+            "step": 24,
+        },
         "Mean of each covariate here, give or take one standard deviation, in its training range (shaded).",
         label="Covariates in their training ranges.",
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from anchortm.newplace.report.model_calibration import PREDICTED, add_calibration
 from anchortm.newplace.report.page import Page
 from anchortm.newplace.report.parts import Column, bullets, code, facts, note, paragraphs, table
 from anchortm.newplace.report.values import error, gain, known, name, number, percent, whole
@@ -14,7 +14,6 @@ __all__ = ["model_page"]
 
 TITLE = "Does this model fit these places?"
 MOST = 40  # places in a plot with a line for each
-PREDICTED, OBSERVED = "c1", "c0"  # colours
 KINDS = {
     "number": "outcome",
     "time": "time",
@@ -34,7 +33,7 @@ def model_page(record: dict[str, Any]) -> str:
     _add_model(page, record["about"])
     _add_predictions(page, record)
     _add_residuals(page, record)
-    _add_calibration(page, record)
+    add_calibration(page, record)
     _add_extrapolation(page, record["extrapolation"])
     _add_drift(page, record["drift"])
     _add_places(page, record)
@@ -172,152 +171,6 @@ def _add_residuals(page: Page, record: dict[str, Any]) -> None:
     page.section("Do outcomes agree with predictions at each place?", chart)
 
 
-def _add_calibration(page: Page, record: dict[str, Any]) -> None:
-    """Add coverage, ranks, the slope, and what was observed in place of what was predicted."""
-    found = record["calibration"]
-    if found is None:
-        return
-    every, slope = record["all"], found["slope"]
-    limits = f"{gain(every['lower'])} to {gain(every['upper'])}" if known(every["lower"]) else None
-    said = facts(
-        {
-            "rows with an outcome": found["n"],
-            "mean negative log-likelihood": every["nll"],
-            "mean distance from the prediction": every["mae"],
-            "mean residual": gain(every["residual"]) if known(every["residual"]) else None,
-            "its 95 % interval": limits,
-            "concordance": every["concordance"],
-            "calibration slope (1 is right)": slope and slope["slope"],
-            "interval of the slope": f"{number(slope['lower'])} to {number(slope['upper'])}" if slope else None,
-        }
-    )
-    page.section(
-        "Are predictions calibrated here?",
-        said,
-        _coverage(page, found["coverage"]),
-        _pit(page, found["pit"]),
-        _survival(page, found["survival"]),
-        _classes(page, found["classes"]),
-    )
-
-
-def _coverage(page: Page, rows: list[dict[str, Any]] | None) -> str:
-    if not rows:
-        return ""
-    columns = [
-        Column("intervals", percent),
-        Column("coverage", percent, about="share of the outcomes in them"),
-        Column("lower", percent, about="lower limit of the 95 % interval"),
-        Column("upper", percent, about="upper limit of the 95 % interval"),
-    ]
-    marks = [
-        {
-            "label": f"{percent(row['level'])} intervals",
-            "marks": [
-                {"v": row["coverage"], "lo": row["lower"], "hi": row["upper"], "c": PREDICTED, "name": "coverage"},
-                {"v": row["level"], "c": OBSERVED, "hollow": True, "name": "promised"},
-            ],
-        }
-        for row in rows
-    ]
-    key = [
-        {"name": "share of outcomes inside, with 95 % interval", "colour": PREDICTED},
-        {"name": "promised", "colour": OBSERVED, "look": "hollow"},
-    ]
-    return page.chart(
-        "rows",
-        {"rows": marks, "domain": [0, 1], "format": "percent", "key": key, "x_label": "share of outcomes inside"},
-        "How many outcomes lie in predicted intervals.",
-        label="Coverage of predicted intervals.",
-        numbers=table(
-            "Coverage of predicted intervals",
-            columns,
-            [[row[key] for key in ("level", "coverage", "lower", "upper")] for row in rows],
-        ),
-    )
-
-
-def _pit(page: Page, pit: dict[str, Any] | None) -> str:
-    if not pit:
-        return ""
-    columns = [Column("PIT", numeric=False), Column("share of rows", percent)]
-    labels = [f"{number(a)} to {number(b)}" for a, b in pairwise(pit["edges"])]
-    return page.chart(
-        "pit",
-        {
-            "edges": pit["edges"],
-            "panels": [{"name": "all rows with an outcome", "c": PREDICTED, "share": pit["share"]}],
-        },
-        "Where outcomes fall in their predicted distributions (PIT). Flat is right; a U says that predictions are too "
-        "narrow, a hump that they are too wide, a slope that they are too high or too low.",
-        label="PIT histogram.",
-        numbers=table("Shares of rows by PIT", columns, list(zip(labels, pit["share"], strict=True))),
-    )
-
-
-def _survival(page: Page, rows: list[dict[str, Any]] | None) -> str:
-    if not rows:
-        return ""
-
-    def own(key: str) -> list[Any]:
-        return [row[key] for row in rows]
-
-    series = [
-        {"name": "predicted", "c": PREDICTED, "v": own("predicted")},
-        {"name": "observed", "c": OBSERVED, "v": own("observed"), "lo": own("lower"), "hi": own("upper")},
-    ]
-    columns = [Column("time", number), *(Column(one, percent) for one in ("predicted", "observed", "lower", "upper"))]
-    spec = {
-        "x": own("time"),
-        "series": series,
-        "x_label": "time",
-        "y_label": "survival",
-        "format": "percent",
-        "key": [{"name": one["name"], "colour": one["c"]} for one in series],
-    }
-    return page.chart(
-        "lines",
-        spec,
-        "Survival: predicted on average, and observed (Kaplan-Meier, with 95 % intervals).",
-        label="Predicted and observed survival.",
-        numbers=table(
-            "Survival",
-            columns,
-            [[row[key] for key in ("time", "predicted", "observed", "lower", "upper")] for row in rows],
-        ),
-    )
-
-
-def _classes(page: Page, rows: list[dict[str, Any]] | None) -> str:
-    if not rows:
-        return ""
-    marks = [
-        {
-            "label": name(row["class"], 80),
-            "marks": [
-                {"v": row["predicted"], "c": PREDICTED, "name": "predicted"},
-                {"v": row["observed"], "c": OBSERVED, "hollow": True, "name": "observed"},
-            ],
-            "linked": True,
-        }
-        for row in rows
-    ]
-    key = [
-        {"name": "predicted on average", "colour": PREDICTED},
-        {"name": "observed", "colour": OBSERVED, "look": "hollow"},
-    ]
-    columns = [Column("class", numeric=False), Column("predicted", percent), Column("observed", percent)]
-    return page.chart(
-        "rows",
-        {"rows": marks, "zero": 0, "format": "percent", "key": key, "x_label": "share of rows"},
-        "Shares of classes, predicted and observed.",
-        label="Shares of classes.",
-        numbers=table(
-            "Shares of classes", columns, [[row[key] for key in ("class", "predicted", "observed")] for row in rows]
-        ),
-    )
-
-
 def _add_extrapolation(page: Page, found: dict[str, Any]) -> None:
     """Add which covariates leave the training range, and which rows cannot be predicted."""
     columns = [
@@ -408,42 +261,8 @@ def _moved(found: Sequence[dict[str, Any]]) -> str:
 
 def _add_places(page: Page, record: dict[str, Any]) -> None:
     """Add the table of places, which readers can sort and search."""
-    about, sites = record["about"], record["sites"]
-    if record["table"]["n_environments"] is None:
-        sites = [record["all"]]
-
-    def own(key: str, at: str | int | None = None) -> list[Any]:
-        values = [site.get(key) for site in sites]
-        return values if at is None else [None if value is None else value[at] for value in values]
-
-    columns: list[tuple[Column, list[Any]]] = [
-        (Column(str(about["environment_name"] or "place"), numeric=False), own("name")),
-        (Column("rows", whole), own("n")),
-        (Column("cannot be predicted", whole), own("bad") if any(own("bad")) else []),
-        (Column("with outcome", whole), own("outcomes") if any(own("outcomes")) else []),
-        (Column("events", whole), own("events")),
-        (Column("mean", number, about="mean of the predicted means"), own("mean")),
-        (Column("10 %", number, about="mean of the predicted 10 % quantiles"), own("q10")),
-        (Column("median", number, about="mean of the predicted medians"), own("median")),
-        (Column("90 %", number, about="mean of the predicted 90 % quantiles"), own("q90")),
-    ]
-    for key, labels in (("probabilities", about["classes"] or []), ("survival", [f"{t:g}" for t in about["times"]])):
-        word = "P" if key == "probabilities" else "survival at"
-        columns += [(Column(f"{word} {name(label, 80)}", percent), own(key, k)) for k, label in enumerate(labels)]
-    columns += [
-        (Column("outside", percent, about="share of rows outside the training range"), own("beyond")),
-        (Column("nll", number, about="mean negative log-likelihood, lower is better"), own("nll")),
-        (Column("residual", gain, about="mean score residual, above 0 where outcomes are larger"), own("residual")),
-        (Column("from", gain, about="lower limit of its 95 % interval"), own("lower")),
-        (Column("to", gain, about="upper limit of its 95 % interval"), own("upper")),
-        (Column("distance", number, about="mean distance of outcomes from their prediction"), own("mae")),
-        *(
-            (Column(f"in {k} %", percent, about=f"share in {k} % intervals"), own("coverage", k))
-            for k in ("50", "80", "90")
-        ),
-        (Column("concordance", number, about="share of pairs in the right order"), own("concordance")),
-    ]
-    kept = [(column, values) for column, values in columns if any(map(known, values))]
+    sites = record["sites"] if record["table"]["n_environments"] is not None else [record["all"]]
+    kept = [(column, values) for column, values in _columns(record["about"], sites) if any(map(known, values))]
     made = table(
         "Places",
         [column for column, _ in kept],
@@ -452,10 +271,49 @@ def _add_places(page: Page, record: dict[str, Any]) -> None:
         search="Find a place" if len(sites) > 1 else None,
         classes="wide sites",
     )
-    least = record["table"]["min_rows"]
-    page.section(
-        "All places", made, note(f"Places with fewer than {least} rows that can be predicted have no numbers.")
-    )
+    remark = f"Places with fewer than {record['table']['min_rows']} rows that can be predicted have no numbers."
+    page.section("All places", made, note(remark if record["table"]["n_small"] else None))
+
+
+PREDICTIONS = (  # heading, key, how it is shown, what it means
+    ("events", "events", whole, ""),
+    ("mean", "mean", number, "mean of the predicted means"),
+    ("10 %", "q10", number, "mean of the predicted 10 % quantiles"),
+    ("median", "median", number, "mean of the predicted medians"),
+    ("90 %", "q90", number, "mean of the predicted 90 % quantiles"),
+)
+SCORES = (
+    ("outside", "beyond", percent, "share of rows outside the training range"),
+    ("nll", "nll", number, "mean negative log-likelihood, lower is better"),
+    ("residual", "residual", gain, "mean score residual, above 0 where outcomes are larger"),
+    ("from", "lower", gain, "lower limit of its 95 % interval"),
+    ("to", "upper", gain, "upper limit of its 95 % interval"),
+    ("distance", "mae", number, "mean distance of outcomes from their prediction"),
+    ("concordance", "concordance", number, "share of pairs in the right order"),
+)
+
+
+def _columns(about: dict[str, Any], sites: Sequence[dict[str, Any]]) -> Iterator[tuple[Column, list[Any]]]:
+    """Yield the columns of the table of places with their values."""
+
+    def own(key: str) -> list[Any]:
+        return [site.get(key) for site in sites]
+
+    def within(key: str, at: str | int) -> list[Any]:
+        return [None if value is None else value[at] for value in own(key)]
+
+    yield Column(str(about["environment_name"] or "place"), numeric=False), own("name")
+    yield Column("rows", whole), own("n")
+    for heading, key in (("cannot be predicted", "bad"), ("with outcome", "outcomes")):
+        yield Column(heading, whole), own(key) if any(own(key)) else []
+    yield from ((Column(heading, show, about=told), own(key)) for heading, key, show, told in PREDICTIONS)
+    for k, label in enumerate(about["classes"] or []):
+        yield Column(f"P {name(label, 80)}", percent), within("probabilities", k)
+    for k, time in enumerate(about["times"]):
+        yield Column(f"survival at {time:g}", percent), within("survival", k)
+    yield from ((Column(heading, show, about=told), own(key)) for heading, key, show, told in SCORES)
+    for level in ("50", "80", "90"):
+        yield Column(f"in {level} %", percent, about=f"in {level} % intervals"), within("coverage", level)
 
 
 def _add_methods(page: Page, found: dict[str, Any]) -> None:

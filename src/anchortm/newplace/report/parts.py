@@ -11,6 +11,7 @@ from anchortm.newplace.report.values import LONGEST, known, name, number, trimme
 
 __all__ = ["Column", "badge", "bullets", "code", "facts", "note", "paragraphs", "swatch", "table", "text"]
 
+TALL = 25  # tables of more rows scroll in a frame of their own
 LONG, WIDE = ' class="long"', 26  # facts of more letters have a line of their own
 
 
@@ -119,10 +120,11 @@ def table(
         More classes of the table.
     """
     head = "".join(_heading(column) for column in columns)
-    body = "".join(_row(columns, row, k in chosen, sortable) for k, row in enumerate(rows))
+    made = [_row(columns, row, k in chosen, sortable) for k, row in enumerate(rows)]
+    body, tall = "".join(made), " tall" if len(made) > TALL else ""
     marks = (' data-sortable=""' if sortable else "") + (f' data-search="{text(search)}"' if search else "")
     return (
-        f'<div class="scroller" role="region" tabindex="0" aria-label="{text(caption)}">'
+        f'<div class="scroller{tall}" role="region" tabindex="0" aria-label="{text(caption)}">'
         f'<table class="{classes}"{marks}><caption>{text(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )

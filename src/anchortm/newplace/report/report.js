@@ -128,17 +128,21 @@
 
   /* ---------- frames, axes, keys, tips ---------- */
 
-  const widthOf = (host) => (printing ? Math.min(PRINTED, host.closest(".panels, .advice") ? PRINTED / 2 - 12 : PRINTED) : host.clientWidth || 640);
+  const widthOf = (host) => (printing ? printedWidth(host) : host.clientWidth || 640);
+  function printedWidth(host) {
+    const grid = host.closest(".panels, .advice"), columns = grid ? Math.min(grid.children.length, grid.matches(".panels") ? 3 : 2) : 1;
+    return PRINTED / columns - (columns > 1 ? 16 : 0) - (host.closest(".advice") ? 30 : 0);
+  }
 
   function frame(host, height, label) {
-    const width = Math.max(widthOf(host), 220);
+    const width = Math.max(widthOf(host), 200);
     const root = svg(null, "svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
     host.append(root);
     return { root, width, height };
   }
   function axisBottom(root, scale, { from, to, top, bottom, label, format = "number", count, labels }) {
     const room = to - from;
-    const at = labels ? labels.map((one) => one[0]) : scale.ticks(count || Math.max(2, Math.floor(room / 90)));
+    const at = labels ? labels.map((one) => one[0]) : scale.ticks(count || Math.max(3, Math.floor(room / 90)));
     const words = labels ? labels.map((one) => one[1]) : scale.bent ? at.map((v) => (format === "signed" && v > 0 ? "+" : "") + number(v)) : tickLabels(at, format);
     let last = -Infinity;
     at.forEach((value, k) => {
@@ -175,6 +179,8 @@
       else if (look === "band") svg(icon, "rect", { x: 1, y: 1, width: 20, height: 10, class: "band" });
       else if (look === "whisker") svg(icon, "line", { x1: 1, x2: 21, y1: 6, y2: 6, class: "whisker" });
       else if (look === "diamond") svg(icon, "path", { d: diamond(11, 6, 5.5), class: "fill" });
+      else if (look === "tick") svg(icon, "line", { x1: 11, x2: 11, y1: 0, y2: 12, class: "stroke", "stroke-width": 3 });
+      else if (look === "bar") svg(icon, "rect", { x: 1, y: 1, width: 20, height: 10, rx: 2, class: "fill", opacity: 0.8 });
       else if (look === "nominal") svg(icon, "line", { x1: 1, x2: 21, y1: 6, y2: 6, class: "nominal" });
       else svg(icon, "circle", { cx: 11, cy: 6, r: 4.5, class: look === "hollow" ? "hollow" : "fill" });
       list.append(el("li", {}, icon, name));
@@ -253,7 +259,7 @@
     }
     const labels = spec.rows.map((row) => row.label || "");
     const widest = Math.max(0, ...labels.map((label) => Array.from(label).length));
-    const step = spec.step || 26, height = spec.rows.length * step + (spec.x_label ? 54 : 30) + 8;
+    const step = spec.step || 26, height = spec.rows.length * step + (spec.x_label ? 40 : 18) + 8;
     const canvas = frame(host, height, spec.label), { root, width } = canvas;
     const left = widest ? Math.min(widest * TEXT + 14, width * 0.42) : 12, right = width - 14, top = 8, bottom = top + spec.rows.length * step;
     const x = linear([low, high], [left, right]);
@@ -391,34 +397,56 @@
     });
     return away.includes(null) ? swarm(values, place, gap * 0.8, most) : away;
   }
+  /* Shares between which 95 % of the sites with n rows lie if intervals cover the share that they should. */
+  function limits(n, share) {
+    if (n > 400) {
+      const more = 1.96 * Math.sqrt((share * (1 - share)) / n);
+      return [Math.max(0, share - more), Math.min(1, share + more)];
+    }
+    let chance = Math.pow(1 - share, n), sum = chance, low = sum >= 0.025 ? 0 : null;
+    for (let k = 0; k < n; k++) {
+      if (low !== null && sum >= 0.975) return [low / n, k / n];
+      chance *= ((n - k) / (k + 1)) * (share / (1 - share));
+      sum += chance;
+      if (low === null && sum >= 0.025) low = k + 1;
+    }
+    return [(low === null ? n : low) / n, 1];
+  }
   function drawCoverage(host, spec) {
     clear(host);
-    key(host, [...spec.strategies.map((one) => ({ name: one.name, colour: one.c, look: "diamond" })), { name: "nominal level", colour: "c0", look: "nominal" }, ...(spec.sites.length ? [{ name: `one of the ${spec.places} (maximum likelihood)`, colour: "c4" }, ...(spec.small.some(Boolean) ? [{ name: spec.hollow, colour: "c4", look: "hollow" }] : [])] : [])]);
-    const height = 330, canvas = frame(host, height, spec.label), { root, width } = canvas;
-    const left = 50, right = Math.min(width, 820) - 8, top = 26, bottom = height - 44, room = (right - left) / spec.levels.length;
-    const all = [...spec.sites.flat(), ...spec.strategies.flatMap((one) => one.v), ...spec.levels].filter(known);
-    const y = linear([Math.max(0, Math.min(...all) - 0.05), 1.01], [bottom, top]), found = [];
-    axisLeft(root, y, { left, right, label: "share of left-out rows inside", format: "percent" });
+    const sites = spec.sites.length > 0;
+    key(host, [...spec.strategies.map((one) => ({ name: `${one.name}, all rows`, colour: one.c, look: "diamond" })), { name: "nominal level", colour: "c0", look: "nominal" }, ...(sites ? [{ name: "one site, maximum likelihood", colour: "c4" }, ...(spec.small.some(Boolean) ? [{ name: spec.hollow, colour: "c4", look: "hollow" }] : []), { name: "where 95 % of the sites should be", colour: "c4", look: "band" }] : [])]);
+    const grid = el("div", { class: "panels" }), panels = spec.levels.map((level) => el("div", { class: "panel" }, el("h4", {}, `${percent(level)} intervals`)));
+    host.append(grid);
+    grid.append(...panels);
+    const all = [...spec.sites.flat(), ...spec.strategies.flatMap((one) => one.v), ...spec.levels].filter(known), bottomShare = Math.max(0, Math.min(...all) - 0.05);
+    const least = Math.min(...spec.n), most = Math.max(...spec.n);
     spec.levels.forEach((level, j) => {
-      const from = left + j * room, middle = from + room * 0.58;
-      svg(root, "text", { x: from + room / 2, y: bottom + 17, "text-anchor": "middle", class: "soft" }, `${percent(level)} intervals`);
-      svg(root, "line", { x1: from + 8, x2: from + room - 8, y1: y(level), y2: y(level), class: "nominal" });
-      const own = spec.sites.map((values, k) => ({ k, v: values[j] })).filter((one) => known(one.v));
-      const away = swarm(own.map((one) => one.v), y, 6.4, room * 0.36);
-      own.forEach((one, i) => {
-        const mark = { x: middle + away[i], y: y(one.v), r: 2.8, tip: [spec.names[one.k], `${percent(one.v)} of its rows are in ${percent(level)} intervals`, `${number(spec.n[one.k])} rows`] };
-        svg(root, "circle", { cx: mark.x, cy: mark.y, r: 2.8, class: `${spec.small[one.k] ? "hollow" : "solid"} c4` });
+      const canvas = frame(panels[j], 250, `${spec.label} ${percent(level)} intervals.`), { root, width } = canvas;
+      const left = 44, lane = 12 + 13 * spec.strategies.length, right = width - lane - 6, top = 24, bottom = 206, found = [];
+      const y = linear([bottomShare, 1.03], [bottom, top]), bend = linear([Math.log(least * 0.85), Math.log(most * 1.15)], [left, right]), x = (n) => bend(Math.log(n));
+      axisLeft(root, y, { left, right: width - 4, label: "share of left-out rows inside", format: "percent" });
+      if (sites) {
+        const steps = [1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000].filter((n) => n >= least && n <= most);
+        axisBottom(root, x, { from: left, to: right, top: bottom, bottom, label: "rows of the site", labels: (steps.length > 1 ? steps : [least, most]).map((n) => [n, number(n)]) });
+        const counts = Array.from(new Set(Array.from({ length: 60 }, (_, k) => Math.round(least * Math.pow(most / least, k / 59))))), ends = counts.map((n) => limits(n, level));
+        svg(root, "path", { d: "M" + counts.map((n, k) => `${x(n)} ${y(Math.min(1, ends[k][1]))}`).join("L") + "L" + counts.map((n, k) => `${x(n)} ${y(Math.max(bottomShare, ends[k][0]))}`).reverse().join("L") + "Z", class: "band c4" });
+      }
+      svg(root, "line", { x1: left, x2: width - 4, y1: y(level), y2: y(level), class: "nominal" });
+      spec.sites.forEach((values, k) => {
+        if (!known(values[j])) return;
+        const mark = { x: x(spec.n[k]), y: y(values[j]), r: 3.4, tip: [spec.names[k], `${percent(values[j])} of its ${number(spec.n[k])} rows are in ${percent(level)} intervals`] };
+        svg(root, "circle", { cx: mark.x, cy: mark.y, r: 3.4, class: `${spec.small[k] ? "hollow" : "solid"} c4`, opacity: 0.75 });
         found.push(mark);
       });
       spec.strategies.forEach((one, i) => {
         if (!known(one.v[j])) return;
-        const mark = { x: from + 16 + i * Math.min(15, (room * 0.2) / spec.strategies.length + 4), y: y(one.v[j]), r: 6, tip: [one.name, `${percent(one.v[j])} of left-out rows are in ${percent(level)} intervals`] };
+        const mark = { x: right + 14 + 13 * i, y: y(one.v[j]), r: 6, tip: [one.name, `${percent(one.v[j])} of all left-out rows are in ${percent(level)} intervals`] };
         svg(root, "path", { d: diamond(mark.x, mark.y, 6.5), class: `solid ${one.c}` });
         found.push(mark);
       });
+      interactive(canvas, found, { reach: 18 });
     });
-    svg(root, "text", { x: (left + right) / 2, y: bottom + 37, "text-anchor": "middle", class: "soft" }, "predicted intervals, by nominal level");
-    interactive(canvas, found, { reach: 18 });
   }
   function drawPit(host, spec) {
     clear(host);
@@ -529,7 +557,7 @@
     }
     if (controls.childNodes.length) host.append(controls);
     const bars = own.kind === "classes" || (own.kind === "counts" && state.way === "density" && own.x.length <= 40);
-    key(host, bars ? [{ name: "maximum likelihood", colour: "c0", look: "hollow" }, { name: "at this xi", colour: "c1" }] : [{ name: "maximum likelihood", colour: "c0", look: "dashed" }, { name: "at this xi", colour: "c1", look: "line" }]);
+    key(host, bars ? [{ name: "maximum likelihood", colour: "c0", look: "tick" }, { name: "at this xi", colour: "c1", look: "bar" }] : [{ name: "maximum likelihood", colour: "c0", look: "dashed" }, { name: "at this xi", colour: "c1", look: "line" }]);
     const grid = el("div", { class: "panels" });
     host.append(grid);
     const made = [];
@@ -542,7 +570,11 @@
     made.forEach((panel) => updates.push(panel())); // after all are placed: they share the width
     if (!grid.childNodes.length) grid.append(el("p", { class: "note" }, "Choose at least one profile."));
   }
-  const medianText = (profile, reference, k) => (profile.median && known(profile.median[k]) && known(profile.median[reference]) ? `median ${number(profile.median[reference])} by maximum likelihood, ${number(profile.median[k])} at this xi` : "");
+  const medianText = (profile, reference, k) => (profile.median && known(profile.median[k]) && known(profile.median[reference]) ? `median ${alike(profile.median[reference], profile.median)} by maximum likelihood, ${alike(profile.median[k], profile.median)} at this xi` : "");
+  function alike(value, values) { // with as many decimals as the largest of the values needs
+    const size = Math.floor(Math.log10(Math.max(...values.filter(known).map(Math.abs)) || 1)), text = value.toFixed(Math.max(0, Math.min(6, 2 - size)));
+    return Math.abs(value) >= 10000 ? number(Math.round(value)) : minus(text);
+  }
   const behind = (profile) => (known(profile.n) ? `${number(profile.n)} rows` : null);
 
   function curvePanel(inner, own, profile, way, under) {
@@ -628,7 +660,7 @@
     const named = order.length > 4 ? [order[0], order[1], order[order.length - 2], order[order.length - 1]] : order, few = loss.length <= 6;
 
     const canvas = frame(a, 300, `Gain over xi: the middle half, 80 % and extremes of the ${spec.places}.`), { root, width } = canvas;
-    const left = 54, right = width - 12, top = 26, bottom = 256, domain = padded(extent([...all, 0]), 0.09), y = fitting(all, domain, [bottom, top]);
+    const letters = width < 400 ? 12 : 17, left = 54, right = width - letters * 6.6 - 8, top = 26, bottom = 256, domain = padded(extent([...all, 0]), 0.09), y = fitting(all, domain, [bottom, top]);
     const x = linear([0, xis.length - 1], [left + 8, right - 8]), found = [];
     axisLeft(root, y, { left, right, label: "gain per row over xi = 0" + (y.bent ? " (logarithmic away from 0)" : ""), format: "signed", count: 6 });
     axisBottom(root, x, { from: left, to: right, top: bottom, bottom, label: "xi", labels: xis.map((xi, k) => [k, strength(xi)]) });
@@ -636,11 +668,12 @@
     const line = (values) => "M" + values.map((value, k) => [k, value]).filter(([, value]) => known(value)).map(([k, value]) => `${x(k)} ${y(value)}`).join("L");
     const band = (low, high) => svg(root, "path", { d: `${line(low)}L${line(high.slice()).slice(1).split("L").reverse().join("L")}Z`, class: "band c1" });
     if (!few) { band(at(0.1), at(0.9)); band(at(0.25), at(0.75)); }
-    named.forEach(({ k }, j) => {
+    const ends = named.map(({ k, v }) => ({ k, y: y(v) + 4 })); // from the largest to the smallest
+    ends.forEach((end, j) => { if (j) end.y = Math.max(end.y, ends[j - 1].y + 14); });
+    ends.slice().reverse().forEach((end, j, own) => { end.y = Math.min(end.y, j ? own[j - 1].y - 14 : bottom + 4); });
+    ends.forEach(({ k, y: height }) => {
       svg(root, "path", { d: line(loss[k]), class: "stroke c4", "stroke-width": 1.25, opacity: 0.8 });
-      const above = j < named.length / 2, end = x(xis.length - 1), last = order.find((one) => one.k === k).v;
-      const apart = named.findIndex((one) => one.k === k) % 2 ? (above ? 13 : -13) : 0;
-      svg(root, "text", { x: end, y: y(last) + (above ? -6 : 14) + (Math.abs(y(last) - y(order.find((one) => one.k === named[j ^ 1]?.k)?.v ?? Infinity)) < 13 ? apart : 0), "text-anchor": "end", class: "halo soft" }, isolated(shortened(spec.names[k], 24)));
+      svg(svg(root, "text", { x: right + 6, y: height, class: "soft" }, isolated(shortened(spec.names[k], letters))), "title", {}, spec.names[k]);
     });
     svg(root, "path", { d: line(at(0.5)), class: "stroke c1", "stroke-width": 3 });
     const cursor = svg(root, "line", { y1: top, y2: bottom, class: "cursor" });

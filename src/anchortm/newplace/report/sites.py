@@ -212,8 +212,8 @@ def _coverage(page: Page, record: dict[str, Any]) -> str:
     return page.chart(
         "coverage",
         spec,
-        "How many rows of left-out sites fall into predicted intervals. Well calibrated predictions lie on the bars of "
-        "the nominal levels.",
+        "How many rows of each left-out site fall into its predicted intervals. Below the nominal level, predictions "
+        "are too narrow. Small sites vary by chance, as far as the grey band.",
         label="Coverage of predicted intervals at left-out sites.",
         numbers=numbers,
     )
@@ -279,7 +279,10 @@ def add_table(page: Page, record: dict[str, Any]) -> None:
         (Column("residual", gain, about="mean score residual of maximum likelihood"), own("residual")),
         (Column("skill", number, about="nll without covariates minus nll of maximum likelihood"), own("skill")),
         *(
-            (Column(f"in {k} %", percent, about=f"share of rows in {k} % intervals"), by_site(record, "coverage", k))
+            (
+                Column(f"in {k}\u202f%", percent, about=f"share of rows in {k} % intervals"),
+                by_site(record, "coverage", k),
+            )
             for k in ("50", "80", "90")
         ),
     ]

@@ -64,8 +64,7 @@ def test_it_says_what_python_says(folder: Path, capsys: pytest.CaptureFixture[st
     printed = said("report lm.json new.csv", capsys)
     row = found.frame().iloc[0]
     for words in (
-        *found.conclusions[:-1],
-        "give the rows of the fit too (--training)",
+        *(text.replace("(training)", "(--training)") for text in found.conclusions),
         "y ~ x + group | place",
         f"Kiel 30 {row.q10:.4g} {row['median']:.4g} {row.q90:.4g} {row.beyond:.4g} 30 {row.nll:.4g} {row.residual:.4g}",
         "To make this report again: anchortm report lm.json new.csv",
@@ -148,6 +147,8 @@ def test_mistakes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert words in said(line, capsys, 1), line
     pd.read_csv("new.csv").drop(columns="x").to_csv("short.csv", index=False)
     assert "there is no column 'x' in the data" in said("report lm.json short.csv", capsys, 1)
+    line = "report lm.json new.csv --training short.csv"
+    assert "error: short.csv: there is no column 'x' in the data" in said(line, capsys, 1)
 
 
 def test_only_the_table_goes_to_standard_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -217,6 +217,10 @@ def test_classes_that_the_fit_has_not_seen() -> None:
     assert f"{n} outcomes are of a class that the fit has not seen" in found.conclusions[0]
     kept = new != "huge"
     np.testing.assert_allclose(record["all"]["nll"], model.nll(NEW[["x"]][kept], new[kept]).mean())
+    model = atm.OrdinalRegression().fit("ordered(grade, 'low', 'mid', 'high') ~ x | site", OLD)
+    record = atm.model_report(model, NEW.assign(grade=new)).to_dict()
+    assert (record["table"]["unknown_classes"], record["table"]["outcomes"]) == (n, len(NEW) - n)
+    np.testing.assert_allclose(record["all"]["nll"], model.nll(NEW[kept]).mean())
 
 
 def test_counts() -> None:
@@ -543,3 +547,5 @@ def test_bad_arguments() -> None:
         atm.model_report(LINEAR, NEW, place="old")
     with pytest.raises(InputError, match="training has 3 rows"):
         atm.model_report(LINEAR, NEW, training=OLD[:3])
+    with pytest.raises(InputError, match="there is no column 'x' in the data"):
+        atm.model_report(LINEAR, NEW, training=OLD.drop(columns="x"))

@@ -60,7 +60,7 @@ class ModelReport:
     49    Westwood  3     NaN       NaN
     50    Weymouth  8   22.35     -0.62
     51    Winthrop  5   25.69     -0.76
-    >>> print(found.conclusions[1])
+    >>> print(found.conclusions[0])
     90 % intervals cover 68 % of 286 outcomes (95 % interval 52 % to 85 %): predictions are too narrow here, or shifted.
     """
 
@@ -202,7 +202,7 @@ def model_report(
       environment   n  median  sf_190
     0   Amsterdam  19  369.74    0.81
     1  Copenhagen   4     NaN     NaN
-    >>> found.conclusions[1]
+    >>> found.conclusions[0]
     "Calibration cannot be judged: the table has no column 'status'."
     """
     if isinstance(X, str):

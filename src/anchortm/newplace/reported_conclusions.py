@@ -54,6 +54,7 @@ def conclusions_of(record: Mapping[str, Any]) -> list[str]:
         *_on_residuals(record),
         *_on_the_range(record),
         *_on_drift(record),
+        *_on_small_places(record),
     ]
 
 
@@ -76,12 +77,19 @@ def _on_the_table(record: Mapping[str, Any]) -> list[str]:
             f"{count_of(table['unknown_classes'], 'outcome')} {_is(table['unknown_classes'])} of a class that the fit "
             "has not seen. The model gives such classes no probability; these rows are left out of the scores."
         )
-    if table["n_small"]:
-        found.append(
-            f"{table['n_small']} of {count_of(table['n_environments'], 'place')} have fewer than {table['min_rows']} "
-            "rows that can be predicted, and are listed without numbers."
-        )
     return found
+
+
+def _on_small_places(record: Mapping[str, Any]) -> list[str]:
+    table = record["table"]
+    n = table["n_small"]
+    if not n:
+        return []
+    has, told = ("has", "is") if n == 1 else ("have", "are")
+    return [
+        f"{n} of {count_of(table['n_environments'], 'place')} {has} fewer than {table['min_rows']} rows that can be "
+        f"predicted, and {told} listed without numbers."
+    ]
 
 
 def _is(n: int) -> str:
@@ -101,7 +109,7 @@ def _on_coverage(record: Mapping[str, Any]) -> list[str]:
         why = table["no_outcome"] or f"only {count_of(table['outcomes'], 'row')} with an outcome can be predicted"
         return [f"Calibration cannot be judged: {plain(why)}."]
     if calibration["coverage"] is None:
-        return ["Calibration of the whole distribution cannot be judged: see the notes."]
+        return ["Calibration of the whole distribution cannot be judged: see the notes on methods."]
     row = calibration["coverage"][-1]
     share, low, high = row["coverage"], row["lower"], row["upper"]
     said = f"{percent(row['level'])} intervals cover {percent(share)} of {calibration['n']} outcomes"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from anchortm._messages import plain
 from anchortm._typing import Array
-from anchortm._util.frames import column_names, is_frame, native, select
+from anchortm._util.frames import column_names, is_frame, known, native, select
 from anchortm.exceptions import AnchorTMWarning, InputError
 from anchortm.newplace.reported_rows import LEAST, ReportedRows
 from anchortm.predict.extrapolation import beyond_the_data, columns_and_ranges
@@ -116,10 +116,14 @@ def drift_of(
 
 def _training(rows: ReportedRows, training: Any) -> tuple[list[str], Array, Array]:
     """Return the covariates of the rows of the fit."""
-    model = rows.model
+    new_rows = rows.model.new_rows_
+    if new_rows.formula is not None:
+        known(new_rows.formula.covariate_columns, column_names(native(training)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AnchorTMWarning)
-        found = columns_and_ranges(model.new_rows_, training)
+        if new_rows.formula is None:
+            new_rows.design(training)  # checks the columns
+        found = columns_and_ranges(new_rows, training)
     if len(found[1]) < LEAST:
         raise InputError(f"training has {len(found[1])} rows: pass the rows of the fit, at least {LEAST}")
     return found

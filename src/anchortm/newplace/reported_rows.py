@@ -213,8 +213,10 @@ def _outcomes(
         why = "all outcomes are missing" if missing.all() else "no row with an outcome can be predicted"
         return nothing, None, why, 0
     part = rows_taken("X", X, n_rows, rows)
-    values = model.formula_.outcome(part) if y is None else rows_taken("y", y, n_rows, rows)
     levels, unknown = model.new_rows_.result.basis.levels, 0
+    values = rows_taken("y", y, n_rows, rows) if y is not None else _classes(model, part) if levels else None
+    if values is None:
+        values = model.formula_.outcome(part)
     if levels is not None and not isinstance(values, Response):
         seen = pd.Series(np.asarray(values, dtype=object)).isin(list(levels)).to_numpy()
         unknown = int((~seen).sum())
@@ -226,6 +228,14 @@ def _outcomes(
     part = rows_taken("X", X, n_rows, rows)
     response = model.new_rows_.response(part, values)
     return np.searchsorted(good, rows), response, "", unknown
+
+
+def _classes(model: Any, table: Any) -> Any:
+    """Return the only column of the outcome if it holds classes as they are, so that unknown ones can be left out."""
+    columns = model.formula_.outcome_columns(column_names(native(table)))
+    values = select(native(table), columns)[columns[0]] if len(columns) == 1 else None
+    levels = list(model.new_rows_.result.basis.levels)
+    return values if values is not None and values.isin(levels).any() else None
 
 
 def _missing_outcomes(model: Any, X: Any, y: Any, n_rows: int) -> tuple[NDArray[np.bool_], str]:

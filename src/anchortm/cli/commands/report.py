@@ -58,7 +58,7 @@ def run(options: Any) -> None:
     loaded = load_model(options.model, options.data)
     model = model_alone(loaded)
     X, y, places = _rows(options, model, options.data)
-    training = None if options.training is None else _rows(options, model, options.training)[0]
+    training = None if options.training is None else _training(options, model)
     found = model_report(
         model,
         X,
@@ -95,6 +95,16 @@ def _rows(options: Any, model: Any, path: str) -> tuple[Any, Any, Any]:
     data = with_points(as_numbers(data, needed, own.source), needed, own.source)
     X, y = rows_perhaps_scored(model, data)
     return X, y, data[options.environments] if own_columns else None
+
+
+def _training(options: Any, model: Any) -> Any:
+    """Return the rows of the fit."""
+    from anchortm.exceptions import AnchorTMError, InputError
+
+    try:
+        return _rows(options, model, options.training)[0]
+    except AnchorTMError as error:
+        raise InputError(f"{options.training}: {error}") from None
 
 
 def _source(options: Any, loaded: Any) -> dict[str, str]:

@@ -35,6 +35,11 @@ def test_nothing_overflows_and_the_console_is_quiet(browser: Any, pages: Pages, 
         )
         assert boxes
         assert max(boxes) < 1
+        scales = browser.run(
+            "return Array.from(document.querySelectorAll('.plot svg[role]'), (e) => "
+            "e.getBoundingClientRect().width / e.viewBox.baseVal.width)"
+        )
+        assert min(scales) > 0.98  # letters of a plot that is scaled down are too small to read
     assert browser.complaints() == []
     assert [address for address in browser.requested() if not address.startswith(("file:", "data:"))] == []
 
@@ -201,6 +206,46 @@ def test_it_prints(browser: Any, pages: Pages) -> None:
     assert len(re.findall(rb"/Type\s*/Page\b", made)) > 1
     assert len(made) < 3_000_000
     assert browser.complaints() == []
+
+
+def test_paper_is_light_and_no_plot_is_wider_than_it(browser: Any, pages: Pages) -> None:
+    browser.open("large", pages("large"), scheme="dark")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        browser.resize(690)  # A4 without its margins
+        browser.run("window.dispatchEvent(new Event('beforeprint'))")
+        edges = browser.run(
+            "return Array.from(document.querySelectorAll('.plot svg[role]'), (e) => e.getBoundingClientRect().right)"
+        )
+        assert max(edges) <= 690
+        assert browser.run("return document.scrollingElement.scrollWidth") <= 690
+        assert browser.texts("button, input, nav, .controls") == []
+        assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert browser.run("return getComputedStyle(document.body).color") == "rgb(26, 32, 39)"
+        assert "gain anchored" in browser.texts("table.sites thead .paper")
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen"})
+
+
+def test_infinite_xi_is_the_last_position_of_the_slider(browser: Any) -> None:
+    own = record.large(5)
+    for part in ("views", "path", "effects"):
+        own[part]["xis"] = [*own[part]["xis"][:-1], None]  # JSON has no infinity
+    browser.open("infinite", assessment_page(own))
+    slider = browser.one(SLIDER)
+    assert slider.get_attribute("aria-valuetext") == "xi = 3 (recommended)"
+    slider.send_keys("\ue010")
+    assert slider.get_attribute("aria-valuetext") == "xi = \u221e"
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("part", [key for key in record.small() if key not in ("about", "recommendation", "sites")])
+def test_parts_that_are_missing_leave_their_section_out(part: str) -> None:
+    whole = record.large(4)
+    sections = assessment_page(whole).count("<section")
+    without = assessment_page(whole | {part: None})
+    assert sections - without.count("<section") in (0, 1)
+    assert len(without) < len(assessment_page(whole))
 
 
 def test_hostile_names_are_inert(browser: Any, pages: Pages) -> None:

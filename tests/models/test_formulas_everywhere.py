@@ -157,6 +157,10 @@ def compared(*rows: Any, **more: Any) -> Any:
     return atm.compare_strategies(LINEAR, *rows, **options, **more).frame()
 
 
+def assessed(*rows: Any, **more: Any) -> Any:
+    return atm.assess(LINEAR, *rows, strategies=["equal"], **more).comparison.frame()
+
+
 def shifted() -> tuple[Any, Any]:
     place = np.arange(N) % 8
     call = partial(atm.diagnostics.location_shift, LINEAR)
@@ -247,6 +251,7 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
         left_out(FORMULA, DATA, **BESIDE),
         left_out(X, DATA.y, SITE, **COLUMNS),
     ),
+    "assess": lambda: both(assessed),
     "compare_strategies": lambda: both(compared),
     "ConformalPredictor.fit": conformal,
     "ConformalPredictor.coverage_by_place": covered,

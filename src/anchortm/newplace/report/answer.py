@@ -38,7 +38,8 @@ def add_recommendation(page: Page, record: dict[str, Any]) -> None:
         rest = f'<div class="advice">{"".join(others)}</div>' if others else ""
     else:
         headlines = list(dict.fromkeys(advice["headline"] for advice in kinds.values()))
-        headline = headlines[0] if len(headlines) == 1 else "It depends on the new place"
+        several = "It depends on the new place" if headlines else "No recommendation"
+        headline = headlines[0] if len(headlines) == 1 else several
         colours = {colour_of(advice["strategy"]) for advice in kinds.values()}
         colour = colours.pop() if len(colours) == 1 else "c4"
         first = f'<div class="answer {colour}"><p class="headline">{text(headline)}</p>'

@@ -1,4 +1,32 @@
-"""The shell of a report: one HTML file with its style, script and data, which loads nothing and opens from disk."""
+"""The shell of a report: one HTML file with its style, script and data, which loads nothing and opens from disk.
+
+Kinds of plots that the script draws, and what they need beside what ``Page.chart`` says. Numbers may be None.
+Colours are classes: c0 to c7 are those of ``plotting.style``, and ``colour_of`` returns that of a strategy. A format is
+"signed" (of gains), "number" or "percent".
+
+rows
+    A row for each name, with marks and intervals. ``rows``: {label, about, linked, marks: [{v, lo, hi, c, name, hollow,
+    r, tip}]}; ``x_label``, ``format``, ``zero`` (where to draw a line), ``domain`` ([from, to]), ``zones`` ([[from,
+    to]]), ``bars`` (lines from zero to marks), ``key`` ([{name, colour, look}]), ``step`` (height of a row).
+dots
+    A value for each site, ordered: a row for each of up to 30 sites, else dots of which the outermost have names.
+    ``names``, ``n``, ``events``, ``small`` and ``series`` ([{name, about, c, v, lo, hi}], readers choose one),
+    ``x_label``, ``places`` ("sites"), ``large`` and ``hollow`` (texts of the key); of other values than gains also
+    ``value`` and ``order``.
+lines
+    Curves over a few positions. ``x``, ``scale`` ("sqrt" or None), ``x_label``, ``y_label``, ``unit``, ``zero``,
+    ``format``, ``key``, ``series`` ([{name, c, v, lo, hi, about}]).
+coverage
+    Shares of rows in intervals. ``levels``, ``strategies`` ([{name, c, v}]), ``sites`` (a list of shares for each
+    site, or empty), ``names``, ``n``, ``small``, ``hollow``.
+pit
+    Histograms of PIT values. ``edges``, ``panels`` ([{name, c, share}]).
+stack
+    Shares that add up to one. ``rows``: {label, parts: [{name, c, share}]}.
+explorer
+    What depends on xi: ``views``, ``path`` and ``effects`` of an assessment (or None), ``start`` (the first xi),
+    ``recommended``, ``names``, ``n``, ``small``, ``one`` ("site"), ``places`` ("sites").
+"""
 
 from __future__ import annotations
 
@@ -14,6 +42,8 @@ from anchortm.newplace.report.parts import text
 from anchortm.newplace.report.values import rounded
 
 __all__ = ["Page", "island"]
+
+NO_SCRIPT = "Scripts are off, so there are no plots here. Their numbers are in the tables."
 
 
 class Page:
@@ -53,7 +83,7 @@ class Page:
         Parameters
         ----------
         kind : str
-            One of the kinds at the end of report.js, such as "rows", "dots" or "lines".
+            One of the kinds of the module's docstring, such as "rows".
         spec : dict
             What is drawn, as plain values. They go to the JSON of the page, with five digits.
         caption : str
@@ -61,7 +91,7 @@ class Page:
         label : str
             The plot in one sentence, for screen readers.
         numbers : str
-            A table with the same numbers, as HTML: folded below the plot, open where there is no script.
+            A table with the same numbers, as HTML: folded below the plot.
         """
         key = f"chart-{len(self._charts) + 1}"
         self._charts[key] = {"kind": kind, "label": label, **spec}
@@ -95,7 +125,7 @@ class Page:
             f'<header><div class="titles"><h1>{text(self.title)}</h1><p>{text(self.lead)}</p></div>'
             '<div id="tools"></div></header>\n'
             f'<div class="frame"><nav aria-label="Sections"><ol>{links}</ol></nav>\n'
-            f'<main id="content" tabindex="-1">\n{sections}\n</main></div>\n'
+            f'<main id="content" tabindex="-1">\n<noscript><p>{NO_SCRIPT}</p></noscript>\n{sections}\n</main></div>\n'
             '<div id="live" class="unseen" role="status" aria-live="polite"></div>\n'
             f'<script type="application/json" id="report-data">{island({"charts": self._charts})}</script>\n'
             f"<script>{script}</script>\n</body>\n</html>\n"

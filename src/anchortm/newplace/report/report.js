@@ -261,7 +261,7 @@
     const widest = Math.max(0, ...labels.map((label) => Array.from(label).length));
     const step = spec.step || 26, height = spec.rows.length * step + (spec.x_label ? 40 : 18) + 8;
     const canvas = frame(host, height, spec.label), { root, width } = canvas;
-    const left = widest ? Math.min(widest * TEXT + 14, width * 0.42) : 12, right = width - 14, top = 8, bottom = top + spec.rows.length * step;
+    const left = widest ? Math.min(widest * TEXT + 14, width * 0.42) : 12, right = width - 19, top = 8, bottom = top + spec.rows.length * step;
     const x = linear([low, high], [left, right]);
     (spec.zones || []).forEach(([from, to]) => {
       const a = Math.max(x(from), left), b = Math.min(x(to), right);
@@ -733,7 +733,7 @@
     heads.forEach((head, j) => {
       const button = el("button", { type: "button" }, head.textContent);
       if (head.title) button.title = head.title;
-      head.replaceChildren(button);
+      head.replaceChildren(button, el("span", { class: "paper", "aria-hidden": "true" }, button.textContent)); // buttons are not repeated on each page
       const numeric = head.classList.contains("num");
       button.addEventListener("click", () => {
         const before = head.getAttribute("aria-sort"), down = before ? before === "ascending" : numeric;

@@ -134,10 +134,10 @@ def name(value: Any, most: int = LONGEST) -> str:
     return NONE if value is None else shortened(plain(str(value)), most)
 
 
-def colour_of(strategy: str) -> str:
+def colour_of(strategy: object) -> str:
     """Return the class that colours a strategy: the same in every plot."""
-    plain_name = strategy.partition("(")[0].strip()
-    return f"c{PALETTE.get(strategy, PALETTE.get(plain_name, 4))}"
+    called = str(strategy)
+    return f"c{PALETTE.get(called, PALETTE.get(called.partition('(')[0].strip(), 4))}"
 
 
 def rounded(value: Any, digits: int = 5) -> Any:

@@ -167,6 +167,16 @@ def test_censored_times() -> None:
     assert record["about"]["n_events"] == OLD.event.sum()
 
 
+def test_survival_of_rows_that_entered_late() -> None:
+    old, new = (data.assign(entry=0.3 * data.time * (data.z > 0)) for data in (OLD, NEW))
+    model = atm.ProportionalHazards(order=3).fit("Surv(time, event, entry) ~ x | site", old)
+    (row,) = atm.model_report(model, new, times=[2.0]).to_dict()["calibration"]["survival"]
+    curve = KaplanMeierFitter().fit(new.time, new.event, entry=new.entry)
+    limits = curve.confidence_interval_
+    np.testing.assert_allclose(row["observed"], curve.predict(2.0))
+    np.testing.assert_allclose([row["lower"], row["upper"]], limits[limits.index <= 2.0].iloc[-1])
+
+
 def test_few_events_have_no_interval() -> None:
     quiet = NEW.assign(event=np.where(NEW.site == "west", 0, NEW.event))
     row = site(atm.model_report(SURVIVAL, quiet).to_dict(), "west")

@@ -258,9 +258,9 @@ def survival_of(response: Response, times: Sequence[float]) -> list[dict[str, An
     ends = np.where(exact, response.upper, response.lower)
     entry = np.full(len(response), -np.inf) if response.entry is None else response.entry
     steps = empirical_distribution(response)
-    points = np.unique(ends[exact])
-    at_risk = np.array([np.sum((ends >= t) & (entry < t)) for t in points], dtype=np.float64)
-    events = np.array([np.sum(exact & (ends == t)) for t in points], dtype=np.float64)
+    points, events = np.unique(ends[exact], return_counts=True)
+    left, entered = (np.searchsorted(np.sort(own), points, side="left") for own in (ends, entry))
+    at_risk = np.asarray(entered - left, dtype=np.float64)  # entry < t <= end
     found = []
     for time in times:
         if time > ends.max():

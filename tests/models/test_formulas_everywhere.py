@@ -266,6 +266,7 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
     "residual_invariance": residual_invariance,
     "calibration": lambda: of_fitted(lambda *rows, **more: atm.diagnostics.calibration(*rows, **more).frame()),
     "score_table": lambda: of_fitted(lambda *rows, **more: atm.scores.score_table(*rows, **more).frame()),
+    "model_report": lambda: of_fitted(lambda *rows, **more: atm.model_report(*rows, **more).frame()),
     "transforms": lambda: of_fitted(atm.scores.transforms),
     "crps": lambda: score(atm.scores.crps),
     "coverage": lambda: score(atm.scores.coverage),

@@ -28,6 +28,7 @@ RESULTS = {
     "newplace.assessment.rule.Recommendation",
     "newplace.comparison.Comparison",
     "newplace.coverage.PlaceCoverage",
+    "newplace.model_report.ModelReport",
     "newplace.recalibration.Recalibration",
     "predict.AveragedDistribution",
     "predict.AveragedFamily",

@@ -23,6 +23,8 @@ COMMANDS = {
     "predict": "Predict distributions of new rows with a saved model. Without options, prints their medians or "
     "classes.",
     "score": "Score a saved model on rows whose outcome is known, all together and by site.",
+    "report": "Report on a saved model at the places of a table: what it is, what it predicts there, whether outcomes "
+    "agree if there are some, which rows leave the training range, and how covariates differ from those of the fit.",
     "recalibrate": "Recalibrate a saved model at a new place by a few rows from there whose outcome is known.",
     "show": "Show what is in a saved model. Prints the formula, the rows of the fit, xi, the coefficients, and the "
     "columns that new rows need.",

@@ -485,7 +485,7 @@
         const a = x(from), b = x(from + part.share), wide = b - a;
         from += part.share;
         svg(root, "rect", { x: a + 1, y: top, width: Math.max(wide - 2, 0.5), height: 24, rx: 3, class: `fill ${part.c}` });
-        found.push({ x: (a + b) / 2, y: top + 12, tip: [part.name, `${percent(part.share)} of the draws`] });
+        found.push({ x: (a + b) / 2, y: top + 12, tip: [part.name, `${percent(part.share)} of the ${spec.of || "draws"}`] });
         if (wide > 44) {
           svg(root, "rect", { x: (a + b) / 2 - 20, y: top + 3, width: 40, height: 18, rx: 9, fill: "var(--surface)" });
           svg(root, "text", { x: (a + b) / 2, y: top + 16, "text-anchor": "middle" }, percent(part.share));

@@ -168,6 +168,7 @@ def shown() -> dict[str, Any]:
     comparison = atm.compare_strategies(atm.NormalLinear(), data, y, town, design="like", strategies=["equal"])
     parents = atm.causal_parents(atm.NormalLinear(), data, y, town)
     objects = [
+        atm.model_report(logit, data, y, town),
         assessment,
         assessment.held_back,
         assessment.recommendation,

@@ -11,7 +11,7 @@ COMMANDS = {
     "covariates, measures how much they shift the covariates, and compares residuals with and without the penalty.",
     "choose": "Choose xi, the strength of the anchor penalty. Prints what each rule would choose, or one rule in "
     "detail.",
-    "assess": "Ask whether anything helps at a new place, and what to do: keep maximum likelihood, anchor, recalibrate, "
+    "assess": "Ask whether anything helps at a new place, and what to do: keep maximum likelihood, anchor, recalibrate "
     "or collect some outcomes there. Prints the reasons, and writes a page for browsers with --report.",
     "compare": "Compare strategies at sites that were left out: does anchoring help at a new place? Measures maximum "
     "likelihood, a wider spread and anchoring at places like these and at places further out, and says what to use.",

@@ -137,7 +137,7 @@ def _text(found: Any) -> str:
 
     from anchortm.cli.terminal import as_text, paint, paragraph
     from anchortm.cli.words import in_shell
-    from anchortm.newplace.reported_words import sections_of
+    from anchortm.newplace.model_report.words import sections_of
 
     lines: list[str] = []
     for k, section in enumerate(sections_of(found.record)):

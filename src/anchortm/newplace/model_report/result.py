@@ -17,12 +17,12 @@ from anchortm._util.files import write_whole
 from anchortm._util.frames import is_batched
 from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError, InputTypeError
-from anchortm.newplace.reported_conclusions import conclusions_of
-from anchortm.newplace.reported_drift import drift_of, extrapolation_of, outside_of
-from anchortm.newplace.reported_model import about_methods, about_model, about_table
-from anchortm.newplace.reported_rows import ALL, read_rows
-from anchortm.newplace.reported_scores import calibration_of, chosen_times, expected_of, scores_of, site_of
-from anchortm.newplace.reported_words import frame_of, page_of_text, sections_of
+from anchortm.newplace.model_report.about import about_methods, about_model, about_table
+from anchortm.newplace.model_report.conclusions import conclusions_of
+from anchortm.newplace.model_report.drift import drift_of, extrapolation_of, outside_of
+from anchortm.newplace.model_report.rows import ALL, read_rows
+from anchortm.newplace.model_report.scores import calibration_of, chosen_times, expected_of, scores_of, site_of
+from anchortm.newplace.model_report.words import frame_of, page_of_text, sections_of
 from anchortm.predict.observed import rows_of_table
 from anchortm.predict.placed_rows import check_place
 

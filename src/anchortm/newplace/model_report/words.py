@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchortm._messages import plain
-from anchortm.newplace.reported_conclusions import count_of, listed, name_in_text, percent
-from anchortm.newplace.reported_scores import LEVELS
+from anchortm.newplace.model_report.conclusions import count_of, listed, name_in_text, percent
+from anchortm.newplace.model_report.scores import LEVELS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ import numpy as np
 from anchortm import __version__
 from anchortm._typing import Seed
 from anchortm.engine.result import FitResult
-from anchortm.newplace.reported_rows import LEAST, ReportedRows
-from anchortm.newplace.reported_scores import LEVELS
+from anchortm.newplace.model_report.rows import LEAST, ReportedRows
+from anchortm.newplace.model_report.scores import LEVELS
 from anchortm.predict.observed import reads_tables
 
 __all__ = ["about_methods", "about_model", "about_table"]

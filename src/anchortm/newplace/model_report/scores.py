@@ -15,7 +15,7 @@ from anchortm._typing import Array, Seed
 from anchortm.exceptions import InputError
 from anchortm.inputs.empirical import empirical_distribution
 from anchortm.inputs.response import Kind, Response
-from anchortm.newplace.reported_rows import LEAST, ReportedRows
+from anchortm.newplace.model_report.rows import LEAST, ReportedRows
 from anchortm.newplace.scoring import concordance_or_nan
 from anchortm.predict.survival_steps import StepDistribution
 from anchortm.scores.outcomes import known_rows, known_values

@@ -15,7 +15,7 @@ from anchortm._messages import plain
 from anchortm._typing import Array
 from anchortm._util.frames import column_names, is_frame, known, native, select
 from anchortm.exceptions import AnchorTMWarning, InputError
-from anchortm.newplace.reported_rows import LEAST, ReportedRows
+from anchortm.newplace.model_report.rows import LEAST, ReportedRows
 from anchortm.predict.extrapolation import beyond_the_data, columns_and_ranges
 
 __all__ = ["bad_rows", "drift_of", "extrapolation_of", "outside_of"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -136,6 +137,16 @@ def test_what_the_new_place_then_shows(found, table, new):
     assert rows.loc["ml", "nll"] == pytest.approx(ml.nll(new).mean())
     assert rows.loc["anchored(3)", "gain"] == pytest.approx(ml.nll(new).mean() - anchored.nll(new).mean(), abs=1e-7)
     assert rows.loc["ml", "mae"] == pytest.approx(np.abs(new.y - ml.predict(new)).mean())
+    difference = anchored.nll(new) - ml.nll(new)
+    assert rows.loc["anchored(3)", "se"] == pytest.approx(difference.std(ddof=1) / np.sqrt(60), rel=1e-5)
+    m, prior = int(rows.index[-1][13:-1]), next(c.sd for d, c in found.curves if d == "further" and not c.xi) ** 2
+    gains = []
+    for k in range(6):
+        draw = np.random.default_rng([k, m]).permutation(60)
+        moved = ml.recalibrate(new.iloc[np.sort(draw[:m])], what="shift", prior=prior)
+        rest = new.iloc[np.sort(draw[m:])]
+        gains.append(ml.nll(rest).mean() - moved.nll(rest).mean())
+    assert rows.iloc[-1].gain == pytest.approx(np.mean(gains), abs=1e-6)
     assert checked.held_back.agrees is True
     assert "agrees with the recommendation" in repr(checked)
     assert found.held_back is None
@@ -147,6 +158,7 @@ def test_what_the_new_place_then_shows(found, table, new):
     ("strategy", "confidence", "gain", "best", "agrees"),
     [
         ("ml", "keep", 0.0, 0.005, True),
+        ("ml", "keep", 0.0, 0.05, True),  # not more than two standard errors
         ("ml", "keep", 0.0, 0.2, False),
         ("ml", "undecided", 0.0, 0.2, None),
         ("anchored", "tentative", 0.3, 0.4, True),
@@ -155,9 +167,13 @@ def test_what_the_new_place_then_shows(found, table, new):
     ],
 )
 def test_whether_the_new_place_agrees(strategy, confidence, gain, best, agrees):
-    rows = [{"strategy": "ml", "xi": 0.0, "gain": 0.0}, {"strategy": "anchored(1)", "xi": 1.0, "gain": best}]
+    rows = [
+        {"strategy": "ml", "xi": 0.0, "gain": 0.0, "se": 0.0},
+        {"strategy": "anchored(1)", "xi": 1.0, "gain": best, "se": 0.03},
+        {"strategy": "recalibrated(20)", "xi": 0.0, "gain": 2.0, "se": math.nan},
+    ]
     if strategy == "anchored":
-        rows.append({"strategy": "anchored", "xi": 3.0, "gain": gain})
+        rows.append({"strategy": "anchored", "xi": 3.0, "gain": gain, "se": 0.1})
     found = HeldBack(rows, 10, Advice("further", strategy, 3.0, confidence))
     assert found.agrees is agrees
     assert ("not agree" in found.sentence) == (agrees is False)

@@ -19,7 +19,7 @@ from anchortm.exceptions import InputError
 from anchortm.newplace.assessment.calibration import Calibration, ConformalWidth
 from anchortm.newplace.assessment.evidence import Evidence, NewPlace
 from anchortm.newplace.assessment.final import Finals
-from anchortm.newplace.assessment.held_back import HeldBack, held_back
+from anchortm.newplace.assessment.held_back import HeldBack, NewRows, held_back
 from anchortm.newplace.assessment.labels import LabelCurve
 from anchortm.newplace.assessment.methods import Methods
 from anchortm.newplace.assessment.record import record_of
@@ -32,6 +32,7 @@ from anchortm.newplace.comparison import Comparison
 __all__ = ["Assessment"]
 
 LEVEL = 0.05
+USUAL = 20  # outcomes of the new place that recalibration is tried with, if the advice names no number
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +205,11 @@ class Assessment:
         for xi in self.sites.xis:
             if xi > 0.0 and np.isfinite(xi):
                 tried[f"anchored({xi:g})"] = finals.at(xi)
-        found = held_back(tried, X, y, response, weights, offset, advice)
-        return replace(self, held_back=found)
+        curve = next((curve for design, curve in self.curves if design == advice.design and not curve.xi), None)
+        variance = 0.0 if curve is None else curve.sd**2
+        m = advice.labels or advice.collect or USUAL
+        rows = NewRows(X, y, offset, response, weights)
+        return replace(self, held_back=held_back(tried, rows, advice, m, variance))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as JSON has them; numbers that are not known are None."""

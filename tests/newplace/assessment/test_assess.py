@@ -221,6 +221,28 @@ def test_the_record_is_plain_and_has_no_rows(found, table, tmp_path):
     assert "np." not in repr(record)
 
 
+def test_places_of_few_rows_are_shown_only_if_asked(table):
+    data = pd.concat([table, data_of(12, 3, 7).assign(place=lambda own: "few " + own.place)])
+    found = atm.assess(atm.NormalLinear(), FORMULA, data, strategies=["equal"], progress=False)
+    record, whole = found.to_dict(), found.to_dict(rows=True)
+    names = [site["name"] for site in record["sites"]]
+    assert names == sorted(table.place.unique())
+    assert record["about"]["n_withheld"] == 12
+    assert len(record["path"]["loss"]) == 10
+    assert "12 places with fewer than 5 rows" in record["data"]["remarks"][0]
+    assert record["rows"] is None
+    assert len(whole["sites"]) == len(whole["path"]["loss"]) == 22
+    fit = atm.NormalLinear.from_formula(FORMULA, data[data.place != "site 03"])
+    own = next(row for row in whole["rows"] if row["row"] == 75)
+    assert own["place"] == "site 03"
+    law = fit.predict_distribution(data.iloc[[75]])
+    expected = [float(law.ppf(q)[0]) for q in (0.05, 0.5, 0.95)]
+    assert [own["lower"], own["median"], own["upper"]] == pytest.approx(expected, rel=1e-4)
+    assert len(whole["rows"]) == len(data)
+    few = atm.assess(atm.NormalLinear(), FORMULA, table, new=table[:3], strategies=["equal"], progress=False)
+    assert few.to_dict()["new"]["covariates"] == []
+
+
 def _numbers(value):
     if isinstance(value, dict):
         for own in value.values():

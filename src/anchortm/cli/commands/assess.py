@@ -49,8 +49,11 @@ def add(command: Any) -> None:
     )
     add_output(command, "the scores of each strategy at each site")
     add_plot(command, "gains and losses by site")
+    command.add_argument("--report", metavar="FILE", help="write all of it to this .html file, with plots that react")
     command.add_argument(
-        "--report", metavar="FILE", help="write all of it to this .html file, with plots that react; it has no rows"
+        "--rows",
+        action="store_true",
+        help="let --report and --json have sites with fewer than 5 rows, and predictions of single rows",
     )
     add_json(command, "everything")
 
@@ -92,9 +95,9 @@ def run(options: Any) -> None:
         save(model, options.save)
         tell(options, f"the recommended model is saved to {options.save}")
     if options.report is not None:
-        found.report(options.report)
+        found.report(options.report, options.rows)
         tell(options, f"written to {options.report}")
-    record = found.to_dict() if options.json else None
+    record = found.to_dict(options.rows) if options.json else None
     report(options, found.comparison.frame(), lambda: _text(found), record, found.comparison.plot)
 
 

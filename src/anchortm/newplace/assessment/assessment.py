@@ -13,6 +13,7 @@ import numpy as np
 
 from anchortm._messages import shown
 from anchortm._typing import AnyTable, Covariates, Numbers, Outcome
+from anchortm._util.checks import flag
 from anchortm._util.files import write_whole
 from anchortm._util.html import report
 from anchortm.exceptions import InputError
@@ -211,16 +212,23 @@ class Assessment:
         rows = NewRows(X, y, offset, response, weights)
         return replace(self, held_back=held_back(tried, rows, advice, m, variance))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, as JSON has them; numbers that are not known are None."""
-        return record_of(self)
+    def to_dict(self, rows: bool = False) -> dict[str, Any]:
+        """Return everything as plain values, as JSON has them; numbers that are not known are None.
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything to a JSON file, whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=1, allow_nan=False)
+        Parameters
+        ----------
+        rows : bool
+            Whether to include places with fewer than 5 rows, and the predictions for single rows. Without them
+            everything is an aggregate of at least 5 rows.
+        """
+        return record_of(self, flag(rows, "rows"))
+
+    def save(self, path: str | os.PathLike[str], rows: bool = False) -> Path:
+        """Write everything to a JSON file, whole or not at all; ``rows`` as for ``to_dict``."""
+        text = json.dumps(self.to_dict(rows), indent=1, allow_nan=False)
         return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
+    def report(self, path: str | os.PathLike[str], rows: bool = False) -> Path:
         """Write everything to one HTML file that any browser opens from the disk, whole or not at all.
 
         Its plots are interactive. It has no rows of your data, only aggregates of at least 5 rows, and loads nothing
@@ -230,6 +238,8 @@ class Assessment:
         ----------
         path : path
             The file, such as "report.html".
+        rows : bool
+            Whether to include places with fewer than 5 rows, and the predictions for single rows.
 
         Returns
         -------
@@ -237,7 +247,7 @@ class Assessment:
         """
         from anchortm.newplace.report import assessment_page
 
-        text = assessment_page(self.to_dict())
+        text = assessment_page(self.to_dict(rows))
         return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
     @shown

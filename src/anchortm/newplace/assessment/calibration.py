@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -16,6 +16,7 @@ from anchortm.models.given import Given
 from anchortm.newplace.conformal import ConformalPredictor
 from anchortm.predict.widths import width_of
 from anchortm.scores import pit
+from anchortm.selection.held import Held
 from anchortm.selection.left_out_table import left_out
 from anchortm.selection.places import Places
 
@@ -35,10 +36,22 @@ class Calibration:
         Strengths of the penalty; the first is 0.
     transforms : dict
         For each xi and environment (by its number) the probability integral transforms of its rows, with weights.
+    held : dict
+        The rows of each environment with what the fit to the others predicts for them.
     """
 
     xis: list[float]
     transforms: dict[float, dict[int, tuple[Array, Array]]]
+    held: Mapping[int, Held] = field(default_factory=dict, repr=False)
+
+    def predictions(self, labels: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the predicted median and 90 % interval of each row, by the fit to the other environments."""
+        rows = []
+        for e, own in self.held.items():
+            lower, median, upper = (np.asarray(own.distributions[0.0].ppf(q)).tolist() for q in (0.05, 0.5, 0.95))
+            for at, low, middle, high in zip(own.rows.positions.tolist(), lower, median, upper, strict=True):
+                rows.append({"row": at, "place": labels[e], "lower": low, "median": middle, "upper": high})
+        return sorted(rows, key=lambda row: row["row"])
 
     def coverage(self, xi: float) -> Array:
         """Return the share of rows in central intervals of each level, averaged over environments."""
@@ -74,7 +87,8 @@ def calibration(
         for xi, distribution in held.distributions.items():
             if xi in transforms and label in code:
                 transforms[xi][code[label]] = pit(distribution, held.rows.y, random_state=draw), weights
-    return Calibration(list(xis), {xi: own for xi, own in transforms.items() if own})
+    kept = {code[label]: own for label, own in found.held.items() if label in code and 0.0 in own.distributions}
+    return Calibration(list(xis), {xi: own for xi, own in transforms.items() if own}, kept)
 
 
 @dataclass(frozen=True, eq=False)

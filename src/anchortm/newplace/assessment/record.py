@@ -9,6 +9,7 @@ import numpy as np
 
 from anchortm.newplace.assessment.calibration import BINS, LEVELS
 from anchortm.newplace.assessment.stability import DRAWS
+from anchortm.newplace.assessment.views import LEAST
 from anchortm.newplace.strategies import STRATEGIES
 
 if TYPE_CHECKING:
@@ -20,9 +21,18 @@ FORMAT = "anchortm assessment 1"
 DIGITS = 6  # significant ones, of numbers in the record
 
 
-def record_of(found: Assessment) -> dict[str, Any]:
-    """Return an assessment as plain values."""
+def record_of(found: Assessment, rows: bool = False) -> dict[str, Any]:
+    """Return an assessment as plain values.
+
+    Without ``rows`` it has no value of fewer than five rows: smaller places do not appear one by one.
+    """
     sites = found.sites
+    shown = [e for e, n in enumerate(sites.counts) if rows or n >= LEAST]
+    withheld = len(sites.labels) - len(shown)
+    remarks = list(found.notes)
+    if withheld:
+        are = "1 place with fewer than 5 rows is" if withheld == 1 else f"{withheld} places with fewer than 5 rows are"
+        remarks.insert(0, f"{are} not shown one by one, so that no row can be read off; they count in all means.")
     about = {
         "model": sites.model,
         "link": sites.link,
@@ -35,6 +45,7 @@ def record_of(found: Assessment) -> dict[str, Any]:
         "n_events": float(sites.events.sum()),
         "n_environments": len(sites.labels),
         "n_small": int(sites.small.sum()),
+        "n_withheld": withheld,
         "n_missing": sites.n_missing,
         "min_rows": found.comparison.min_rows,
         "new_given": found.new is not None,
@@ -43,13 +54,14 @@ def record_of(found: Assessment) -> dict[str, Any]:
         "format": FORMAT,
         "about": about,
         "recommendation": found.recommendation.to_dict(),
-        "data": {"covariates": found.evidence.covariates, "remarks": list(found.notes)},
-        "sites": _sites(found),
+        "data": {"covariates": found.evidence.covariates, "remarks": remarks},
+        "sites": _sites(found, shown),
+        "rows": _rows(found) if rows else None,
         "need": _need(found),
         "possibility": _possibility(found),
         "new": _new(found),
         "comparison": _comparison(found),
-        "path": {"xis": sites.xis, "loss": sites.gains.tolist()},
+        "path": {"xis": sites.xis, "loss": sites.gains[shown].tolist()},
         "calibration": _calibration(found),
         "conformal": _conformal(found),
         "labels": _labels(found),
@@ -83,7 +95,13 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def _sites(found: Assessment) -> list[dict[str, Any]]:
+def _rows(found: Assessment) -> list[dict[str, Any]] | None:
+    """Return what maximum likelihood predicts for each row, fitted without its place."""
+    own = found.calibration
+    return None if own is None else own.predictions(found.sites.labels)
+
+
+def _sites(found: Assessment, shown: list[int]) -> list[dict[str, Any]]:
     sites, frame = found.sites, found.comparison.frame()
     like = frame[frame["design"] == "like"]
     gains, errors, skill = (
@@ -91,7 +109,8 @@ def _sites(found: Assessment) -> list[dict[str, Any]]:
     )
     by_name = {str(label): label for label in gains.index}
     rows = []
-    for e, name in enumerate(sites.labels):
+    for e in shown:
+        name = sites.labels[e]
         label = by_name.get(name)
         mean, lower, upper = found.evidence.residuals[e]
         row: dict[str, Any] = {
@@ -148,7 +167,8 @@ def _new(found: Assessment) -> dict[str, Any] | None:
     if new is None:
         return None
     names = ("n", "distance", "inside", "covariates", "beyond", "sentence")
-    return {name: getattr(new, name) for name in names}
+    own = {name: getattr(new, name) for name in names}
+    return own if new.n >= LEAST else own | {"covariates": [], "beyond": None}
 
 
 def _comparison(found: Assessment) -> dict[str, Any]:

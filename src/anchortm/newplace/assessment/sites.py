@@ -25,7 +25,9 @@ class Sites:
     labels : list of str
         Their names.
     n, events : array
-        Their rows and events; events are NaN if the outcome is not a time.
+        Their rows and events, as often as weights count them; events are NaN if the outcome is not a time.
+    counts : array of int
+        Their rows, each counted once.
     small : array of bool
         Which are too small to be ranked.
     means : dict
@@ -51,6 +53,7 @@ class Sites:
     labels: list[str]
     n: Array
     events: Array
+    counts: NDArray[np.intp]
     small: NDArray[np.bool_]
     means: dict[str, Array]
     xis: list[float]
@@ -81,6 +84,7 @@ class Sites:
             [str(label) for label in places.labels.tolist()],
             places.sizes,
             places.events,
+            np.bincount(places.groups, minlength=places.n),
             ~places.ranked(min_rows),
             means,
             places.xis,

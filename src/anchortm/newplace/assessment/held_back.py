@@ -13,6 +13,7 @@ from anchortm._messages import shown
 from anchortm._util.html import report
 from anchortm.exceptions import AnchorTMError
 from anchortm.newplace.assessment.rule import Advice
+from anchortm.newplace.assessment.words import signed
 from anchortm.selection.further import GAIN
 
 if TYPE_CHECKING:
@@ -72,18 +73,17 @@ class HeldBack:
     def sentence(self) -> str:
         """Return the answer in words."""
         best = self._best
-        name = best["strategy"]
-        name += f" (xi = {best['xi']:g})" if best["xi"] and "(" not in name else ""
+        name = str(best["strategy"]).partition("(")[0] + (f" (xi = {best['xi']:g})" if best["xi"] else "")
         if best["gain"] <= GAIN:
             truth = "no strategy that was tried gains more than 0.01 per row over maximum likelihood"
         else:
-            truth = f"{name} gains most, {best['gain']:+.2f} in log-likelihood per row over maximum likelihood"
+            truth = f"{name} gains most, {signed(best['gain'])} in log-likelihood per row over maximum likelihood"
         said = {True: "This agrees with the recommendation", False: "This does not agree with the recommendation"}
         word = said.get(self.agrees, "The recommendation was open") if self.agrees is not None else ""
         if not word:
             word = "The training places had not decided" if self.advice.confidence == "undecided" else ""
         gain = self._gain(self.advice.strategy)
-        own = f" (the recommended strategy: {gain:+.2f})" if word and self.advice.strategy != "ml" else ""
+        own = f" (the recommended strategy: {signed(gain)})" if word and self.advice.strategy != "ml" else ""
         return f"At the new place ({self.n} rows), {truth}." + (f" {word}{own}." if word else "")
 
     @shown

@@ -115,7 +115,7 @@ def test_how_far_out_the_new_place_is(found, table, new):
     shift = (new.x.mean() - means.x.mean()) / means.x.std()
     assert by_name["x"]["shift"] == pytest.approx(shift)
     assert abs(by_name["x"]["effect"]) > abs(by_name["z"]["effect"])
-    assert "mostly by x" in found.new.sentence
+    assert "the shift of x (" in found.new.sentence
     low, high = table[["x", "z"]].min(), table[["x", "z"]].max()
     beyond = ((new[["x", "z"]] < low) | (new[["x", "z"]] > high)).any(axis=1).mean()
     assert found.new.beyond == pytest.approx(beyond)

@@ -59,7 +59,7 @@ def test_a_clear_gain_is_recommended():
     assert advice.interval[0] < advice.gain < advice.interval[1]
     assert advice.stability == stable["anchored"] == 1.0
     assert advice.headline == "Anchor with xi = 3"
-    assert "20 of 20 left-out environments" in advice.reasons[0]
+    assert "20 of 20 left-out places" in advice.reasons[0]
 
 
 def test_no_gain_keeps_maximum_likelihood():
@@ -79,10 +79,10 @@ def test_folds_that_disagree_do_not_decide():
     assert f"{(values - values.mean() - 0.1 > 0).sum()} lose" in advice.reasons[0]
 
 
-def test_few_environments_do_not_decide():
+def test_few_places_do_not_decide():
     advice = advice_like(comparison({"anchored": np.full(5, -1.0) + 0.01 * np.arange(5)}), {}, None)
     assert (advice.strategy, advice.confidence) == ("ml", "undecided")
-    assert "5 environments" in advice.reasons[0]
+    assert "5 places" in advice.reasons[0]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_graded_rule_is_passed_on(confidence, strategy, words):
         assert advice.headline == "The data do not decide, so keep maximum likelihood"
 
 
-def test_too_few_environments_for_a_place_further_out():
+def test_too_few_places_for_a_place_further_out():
     advice = advice_further(comparison({"anchored": np.zeros(7)}), 7, None)
     assert advice == too_few(7)
     assert (advice.strategy, advice.confidence) == ("ml", "undecided")

@@ -24,7 +24,7 @@ from anchortm.newplace.assessment.evidence import NewPlace, attempted, evidence_
 from anchortm.newplace.assessment.final import Finals
 from anchortm.newplace.assessment.labels import NUMBERS, LabelCurve, curve_further, curve_like
 from anchortm.newplace.assessment.methods import Methods
-from anchortm.newplace.assessment.sites import Sites
+from anchortm.newplace.assessment.sites import Sites, environment_name
 from anchortm.newplace.compare import Asked, Compared, check_compared, compared
 from anchortm.newplace.place_variance import check_places
 from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
@@ -254,7 +254,8 @@ class _Run:
             fitted = self._try(f"fit at xi = {xi:g}", partial(like.at, xi))
             if fitted is not None:
                 models[xi] = fitted
-        rows = self._try("profiles", lambda: pictures.profiles(places, ml, self.source, self.new))
+        called = environment_name(self.base.rows)
+        rows = self._try("profiles", lambda: pictures.profiles(places, ml, self.source, self.new, called))
         drawn = None if rows is None else self._try("views", lambda: pictures.views(models, rows, places, name))
         moved = self._try("effects", lambda: pictures.effects(models, self.source, places, self.asked.seed))
         return drawn, moved

@@ -28,6 +28,7 @@ from anchortm.newplace.assessment.rule import Recommendation
 from anchortm.newplace.assessment.sites import Sites
 from anchortm.newplace.assessment.text import lines_of, page_of_text
 from anchortm.newplace.assessment.views import Effects, Views
+from anchortm.newplace.assessment.words import signed
 from anchortm.newplace.comparison import Comparison
 
 __all__ = ["Assessment"]
@@ -45,19 +46,19 @@ class Assessment:
     recommendation : Recommendation
         The answer: ``strategy``, ``xi`` and ``sentence``, with ``like`` and ``further`` for the two kinds of place.
     comparison : Comparison
-        Strategies at left-out environments.
+        Strategies at left-out places.
     evidence : Evidence
         Score test, mean residuals, first stage and location shift.
     new : NewPlace or None
         How far out the new place is.
     calibration : Calibration or None
-        Coverage of intervals for left-out environments.
+        Coverage of intervals for left-out places.
     conformal : ConformalWidth or None
         How wide intervals are that promise coverage at a new place.
     curves : list
         Pairs of a kind of place and a ``LabelCurve``: what outcomes of the new place gain.
     stability : dict
-        For each kind of place, how often each strategy is recommended if environments are drawn again.
+        For each kind of place, how often each strategy is recommended if places are drawn again.
     views : Views or None
         Predictions for typical rows at each xi.
     effects : Effects or None
@@ -67,7 +68,7 @@ class Assessment:
     notes : tuple of str
         What could not be computed, and why.
     sites : Sites
-        The environments.
+        The places.
     held_back : HeldBack or None
         What the new place then showed, if ``with_outcomes`` was called.
 
@@ -84,7 +85,7 @@ class Assessment:
     >>> found.recommendation.strategy, found.recommendation.xi
     ('ml', 0.0)
     >>> print(found.need_sentence)
-    Environments differ beyond what the covariates explain (p = 0.005), so something could be gained.
+    Places differ beyond what the covariates explain (p = 0.005), so something could be gained.
     """
 
     recommendation: Recommendation
@@ -106,26 +107,26 @@ class Assessment:
 
     @property
     def need_sentence(self) -> str:
-        """Return whether environments differ beyond what the covariates explain, in words."""
+        """Return whether places differ beyond what the covariates explain, in words."""
         test = self.evidence.test
         if test is None:
             return ""
         p = "p < 0.001" if test.pvalue < 0.001 else f"p = {test.pvalue:.2g}"
         if test.pvalue < LEVEL:
-            return f"Environments differ beyond what the covariates explain ({p}), so something could be gained."
-        return f"Environments are not seen to differ beyond what the covariates explain ({p})."
+            return f"Places differ beyond what the covariates explain ({p}), so something could be gained."
+        return f"The data do not show that places differ beyond what the covariates explain ({p})."
 
     @property
     def identification(self) -> str | None:
-        """Return whether the environments have more directions than the model has parameters, in words."""
+        """Return whether the places have more directions than the model has parameters, in words."""
         if not self.sites.means:
             return None
         n, p = len(self.sites.labels), len(self.sites.means)
         if n <= p + 1:
             return None
         return (
-            f"{n} environments and {p} covariates: a penalty cannot make all mean residuals 0 by moving coefficients "
-            "alone, so a large xi also widens predictions."
+            f"There are {n} places and {p} covariate{'s' if p > 1 else ''}: moving coefficients alone cannot make the "
+            "mean residuals of all places 0, so a large xi also widens predictions."
         )
 
     @property
@@ -141,7 +142,7 @@ class Assessment:
                 continue
             last = frame.iloc[-1]
             parts.append(
-                f"{words_}, {last['m']:.0f} outcomes gain {last['gain']:+.2f} per row over maximum likelihood"
+                f"{words_}, {last['m']:.0f} outcomes gain {signed(last['gain'])} per row over maximum likelihood"
                 f" ({last['sites']:.0f} places)"
             )
         text = "; ".join(parts)

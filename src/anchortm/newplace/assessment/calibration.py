@@ -1,4 +1,4 @@
-"""Are predictions for left-out environments calibrated? Coverage of intervals, and probability integral transforms."""
+"""Are predictions for left-out places calibrated? Coverage of intervals, and probability integral transforms."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ BINS = 10
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """How well intervals for left-out environments cover, by maximum likelihood and at other values of xi.
+    """How well intervals for left-out places cover, by maximum likelihood and at other values of xi.
 
     Attributes
     ----------
     xis : list of float
         Strengths of the penalty; the first is 0.
     transforms : dict
-        For each xi and environment (by its number) the probability integral transforms of its rows, with weights.
+        For each xi and place (by its number) the probability integral transforms of its rows, with weights.
     held : dict
-        The rows of each environment with what the fit to the others predicts for them.
+        The rows of each place with what the fit to the others predicts for them.
     """
 
     xis: list[float]
@@ -45,7 +45,7 @@ class Calibration:
     held: Mapping[int, Held] = field(default_factory=dict, repr=False)
 
     def predictions(self, labels: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the predicted median and 90 % interval of each row, by the fit to the other environments."""
+        """Return the predicted median and 90 % interval of each row, by the fit to the other places."""
         rows = []
         for e, own in self.held.items():
             lower, median, upper = (np.asarray(own.distributions[0.0].ppf(q)).tolist() for q in (0.05, 0.5, 0.95))
@@ -54,12 +54,12 @@ class Calibration:
         return sorted(rows, key=lambda row: row["row"])
 
     def coverage(self, xi: float) -> Array:
-        """Return the share of rows in central intervals of each level, averaged over environments."""
+        """Return the share of rows in central intervals of each level, averaged over places."""
         own = [self.of_place(xi, e) for e in self.transforms[xi]]
         return np.mean(own, axis=0) if own else np.full(len(LEVELS), math.nan)
 
     def of_place(self, xi: float, e: int) -> Array:
-        """Return the share of the rows of one environment in central intervals of each level; NaN if unknown."""
+        """Return the share of the rows of one place in central intervals of each level; NaN if unknown."""
         if e not in self.transforms[xi]:
             return np.full(len(LEVELS), math.nan)
         u, w = self.transforms[xi][e]
@@ -76,7 +76,7 @@ class Calibration:
 def calibration(
     rows: Given, places: Places, xis: Sequence[float], cut: int | None, n_jobs: int | None, seed: int
 ) -> Calibration:
-    """Return the calibration of predictions for left-out environments at some values of xi."""
+    """Return the calibration of predictions for left-out places at some values of xi."""
     found = left_out(rows, None, ("xi",), list(xis), cut, n_jobs, None)
     rng = np.random.default_rng(seed)
     code = {label: e for e, label in enumerate(places.labels.tolist())}
@@ -122,16 +122,13 @@ class ConformalWidth:
                 f"A promise of {self.level:.0%} coverage at a new place needs {self.needed} places to calibrate on "
                 f"(besides those of the fit), and there are {self.n_places}."
             )
-        start = (
-            f"To cover {self.level:.0%} of the outcomes at a new place, use the central {self.nominal_level:.1%} of "
-            "each predicted distribution"
-        )
+        share = f"{self.nominal_level:.1%}" if self.nominal_level < 0.9995 else "99.9% or more"
+        start = f"To cover {self.level:.0%} of the outcomes at a new place, use the central {share} of each predicted "
+        start += "distribution"
         if not math.isfinite(self.width) or not self.model_width > 0.0:
             return f"{start}."
-        ratio = self.width / self.model_width
-        return (
-            f"{start}: intervals become {ratio:.2g} times as wide as the model's own (median width {self.width:.3g})."
-        )
+        ratio, width = self.width / self.model_width, float(f"{self.width:.3g}")
+        return f"{start}: intervals become {ratio:.2g} times as wide as the model's own (median width {width:g})."
 
 
 def conformal_width(

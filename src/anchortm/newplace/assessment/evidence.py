@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anchortm._typing import Array
 from anchortm.diagnostics import first_stage, location_shift, score_test
@@ -31,9 +30,9 @@ class Evidence:
     Attributes
     ----------
     covariates : list of dict
-        One row for each covariate: its mean, standard deviation, and that of its means between environments.
+        One row for each covariate: its mean, standard deviation, and that of its means between places.
     residuals : array of shape (environments, 3)
-        Mean score residual of each environment under maximum likelihood, and the ends of its 95 % interval.
+        Mean score residual of each place under maximum likelihood, and the ends of its 95 % interval.
     test : ScoreTest or None
         Whether the anchors explain more than the covariates do.
     stage : FirstStage or None
@@ -50,6 +49,11 @@ class Evidence:
     stage: Any = None
     location: Any = None
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def location_sentence(self) -> str:
+        """Return whether anchoring can move predictions, in the words of an assessment; empty if it is not known."""
+        return "" if self.location is None else str(self.location.sentence).replace("Environments", "Places")
 
 
 def attempted(what: str, call: Callable[[], Any], notes: list[str]) -> Any:
@@ -69,7 +73,7 @@ def evidence_of(rows: Given, places: Places, ml: Any, cut: int | None, seed: int
     rows : Given
         The model and its rows.
     places : Places
-        The rows by their environments.
+        The rows by their places.
     ml : fitted model
         The fit by maximum likelihood to all rows.
     cut : int or None
@@ -103,7 +107,7 @@ def evidence_of(rows: Given, places: Places, ml: Any, cut: int | None, seed: int
 
 
 def residual_means(rows: Given, places: Places, ml: Any) -> Array:
-    """Return the mean score residual of each environment, and the ends of its 95 % interval."""
+    """Return the mean score residual of each place, and the ends of its 95 % interval."""
     _, at = places.data.at_given(np.arange(places.groups.size))
     r = np.asarray(ml.residuals(rows.X, rows.y, offset=rows.offset))[at]
     mean = places.means(r)
@@ -116,7 +120,7 @@ def residual_means(rows: Given, places: Places, ml: Any) -> Array:
 
 
 def covariates_of(places: Places) -> list[dict[str, Any]]:
-    """Return the mean and spread of each covariate, over rows and between environments."""
+    """Return the mean and spread of each covariate, over rows and between places."""
     data = places.data.without_wide()
     X, w = np.asarray(data.design.matrix), places.weights
     if X.shape[1] == 0:
@@ -131,7 +135,7 @@ def covariates_of(places: Places) -> list[dict[str, Any]]:
 
 
 def _means(places: Places, X: Array) -> Array:
-    """Return the mean of each column in each environment."""
+    """Return the mean of each column in each place."""
     return np.column_stack([places.means(column) for column in X.T])
 
 
@@ -144,10 +148,10 @@ class NewPlace:
     n : int
         Number of its rows.
     distance : float
-        How far out it is along the shift that matters for predictions, in standard deviations between environments.
+        How far out it is along the shift that matters for predictions, in standard deviations between places.
     covariates : list of dict
         For each covariate the mean in training and at the new place, the ``shift`` in standard deviations between
-        environments, and its ``effect`` on the linear predictor of the fit by maximum likelihood.
+        places, and its ``effect`` on the linear predictor of the fit by maximum likelihood.
     beyond : float
         Share of its rows outside the training range; NaN if the ranges are not known.
     """
@@ -165,14 +169,15 @@ class NewPlace:
     @property
     def sentence(self) -> str:
         """Return the answer in words."""
-        far = f"The new place is {abs(self.distance):.1f} standard deviations between environments from their mean"
+        far = f"The new place lies {abs(self.distance):.1f} standard deviations from the average place"
+        verdict = "it counts as a place like these" if self.inside else "further out than most places"
         most = max(self.covariates, key=lambda own: abs(own["effect"]), default=None)
-        cause = "" if most is None or self.inside else f", mostly by {most['name']} ({most['shift']:+.1f} SD)"
-        verdict = "it counts as a place like these" if self.inside else "it is further out than most of them"
-        rows = ""
+        cause = rows = ""
+        if most is not None and not self.inside:
+            cause = f" What moves its predictions most is the shift of {most['name']} ({most['shift']:+.1f} SD)."
         if self.beyond > 0.0:
             rows = f" {self.beyond:.0%} of its rows lie outside the training range of a covariate."
-        return f"{far}{cause}: {verdict}.{rows}"
+        return f"{far}: {verdict}.{cause}{rows}"
 
 
 def new_place(places: Places, ml: Any, new: Any, direction: Direction, means: Array) -> NewPlace:
@@ -181,13 +186,13 @@ def new_place(places: Places, ml: Any, new: Any, direction: Direction, means: Ar
     Parameters
     ----------
     places : Places
-        The rows by their environments.
+        The rows by their places.
     ml : fitted model
         The fit by maximum likelihood, which reads new rows.
     new : table or array
         Rows of the new place.
     direction : Direction
-        The order of the environments in the direction of the new place.
+        The order of the places in the direction of the new place.
     means : array
         Mean covariates of the new place.
     """
@@ -219,8 +224,3 @@ def new_place(places: Places, ml: Any, new: Any, direction: Direction, means: Ar
 
 def _length(table: Any) -> int:
     return int(table.shape[0]) if hasattr(table, "shape") else len(table)
-
-
-def names_of(labels: NDArray[Any] | Sequence[Any]) -> list[str]:
-    """Return the names of environments as texts."""
-    return [str(label) for label in labels]

@@ -19,6 +19,7 @@ from anchortm.inputs.missing import rows_taken
 from anchortm.inputs.response import Response
 from anchortm.newplace.assessment.labels import DRAWS, REST
 from anchortm.newplace.assessment.rule import Advice
+from anchortm.newplace.assessment.words import signed
 from anchortm.newplace.scoring import scores_of_rows
 from anchortm.selection.further import GAIN
 
@@ -81,7 +82,7 @@ class HeldBack:
         if own is None or math.isnan(own["gain"]):
             return ""
         m = own["strategy"].partition("(")[2].rstrip(")")
-        return f" Recalibration with {m} of its outcomes gains {own['gain']:+.2f} at the others."
+        return f" Recalibration with {m} of its outcomes gains {signed(own['gain'])} at the others."
 
     @property
     def _clear(self) -> bool:
@@ -101,21 +102,20 @@ class HeldBack:
     def sentence(self) -> str:
         """Return the answer in words."""
         best = self._best
-        name = best["strategy"]
-        name += f" (xi = {best['xi']:g})" if best["xi"] and "(" not in name else ""
+        name = str(best["strategy"]).partition("(")[0] + (f" (xi = {best['xi']:g})" if best["xi"] else "")
         if not self._clear:
             truth = (
                 "no strategy that was tried clearly gains over maximum likelihood "
-                f"(the best is {name}, {best['gain']:+.2f} in log-likelihood per row)"
+                f"(the best is {name}, {signed(best['gain'])} in log-likelihood per row)"
             )
         else:
-            truth = f"{name} gains most, {best['gain']:+.2f} in log-likelihood per row over maximum likelihood"
+            truth = f"{name} gains most, {signed(best['gain'])} in log-likelihood per row over maximum likelihood"
         said = {True: "This agrees with the recommendation", False: "This does not agree with the recommendation"}
         word = said.get(self.agrees, "The recommendation was open") if self.agrees is not None else ""
         if not word:
             word = "The training places had not decided" if self.advice.confidence == "undecided" else ""
         gain = self._gain(self.advice.strategy)
-        own = f" (the recommended strategy: {gain:+.2f})" if word and self.advice.strategy != "ml" else ""
+        own = f" (the recommended strategy: {signed(gain)})" if word and self.advice.strategy != "ml" else ""
         return f"At the new place ({self.n} rows), {truth}." + (f" {word}{own}." if word else "") + self._recalibrated
 
     @shown

@@ -153,7 +153,7 @@ def _possibility(found: Assessment) -> dict[str, Any]:
         ]
     own = None
     if location is not None:
-        own = {"r2": location.r2, "se": location.se, "p": location.pvalue, "sentence": location.sentence}
+        own = {"r2": location.r2, "se": location.se, "p": location.pvalue, "sentence": evidence.location_sentence}
     return {
         "first_stage": rows,
         "location": own,
@@ -177,7 +177,7 @@ def _comparison(found: Assessment) -> dict[str, Any]:
     names = list(dict.fromkeys(frame["strategy"].tolist()))
     made: dict[str, Any] = {
         "strategies": [{"name": name, "about": STRATEGIES[name].about if name in STRATEGIES else ""} for name in names],
-        "remarks": comparison.remarks,
+        "remarks": [line.replace(" environments: ", " places: ") for line in comparison.remarks],
     }
     for design in ("like", "further"):
         own = table[table["design"] == design].drop(columns="design")

@@ -2,7 +2,7 @@
 
 For a place like those of the fit:
 
-1. Maximum likelihood, unless another strategy is better in the mean over left-out environments by more than chance
+1. Maximum likelihood, unless another strategy is better in the mean over left-out places by more than chance
    (simultaneous p-value below 0.05): "clear".
 2. If the best of them gains more than 0.01 in the mean, but not by more than chance, the data do not decide.
 
@@ -26,6 +26,7 @@ from anchortm._typing import Array
 from anchortm._util.html import report
 from anchortm.newplace.assessment.labels import LabelCurve
 from anchortm.newplace.assessment.stability import differences
+from anchortm.newplace.assessment.words import signed
 from anchortm.newplace.comparison import Comparison
 from anchortm.newplace.paired import FEWEST as FEWEST_PAIRED
 from anchortm.newplace.paired import paired
@@ -70,7 +71,7 @@ class Advice:
     collect_gain : float
         What they gain over maximum likelihood.
     stability : float
-        Share of draws of environments with the same strategy; NaN if it was not computed.
+        Share of draws of places with the same strategy; NaN if it was not computed.
     reasons : tuple of str
         Why, in sentences.
     labels : int
@@ -115,9 +116,9 @@ class Advice:
             case "widened":
                 what = f"keep maximum likelihood, and make predictions {wide}"
             case "equal":
-                what = "give all environments the same weight"
+                what = "give all places the same weight"
             case "random-intercept":
-                what = "fit random intercepts of the environments"
+                what = "fit random intercepts of the places"
             case "recalibrate":
                 first = f"anchor with xi = {self.xi:g}, then recalibrate" if self.xi else "recalibrate the model"
                 what = f"{first} with your {self.labels} outcomes"
@@ -131,8 +132,8 @@ class Advice:
         """Return what the strategy gains, in words; empty if maximum likelihood is kept."""
         if math.isnan(self.gain):
             return ""
-        ends = "" if self.interval is None else f" ({self.interval_is}: {_signed(self.interval)})"
-        return f"Expected gain over maximum likelihood: {self.gain:+.2f} in log-likelihood per row{ends}."
+        ends = "" if self.interval is None else f" ({self.interval_is}: {_range(self.interval)})"
+        return f"Expected gain over maximum likelihood: {signed(self.gain)} in log-likelihood per row{ends}."
 
     @property
     def sentence(self) -> str:
@@ -227,11 +228,11 @@ def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping
     Parameters
     ----------
     found : Comparison
-        Strategies compared at left-out environments.
+        Strategies compared at left-out places.
     finals : mapping
         The strategies fitted to all rows, by name; it is asked for the strategy that is recommended only.
     stability : mapping or None
-        How often each strategy is recommended over draws of environments.
+        How often each strategy is recommended over draws of places.
     """
     names, regret = differences(found)
     n = regret.shape[1] if names else 0
@@ -239,7 +240,7 @@ def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping
     if not names or not np.isfinite(gains).any():
         return Advice("like", confidence="untried", reasons=("No other strategy could be compared.",))
     if n < FEWEST_PAIRED:
-        text = f"With {n} environments no comparison can be clear; {FEWEST_PAIRED} are needed."
+        text = f"With {n} places no comparison can be clear; {FEWEST_PAIRED} are needed."
         return Advice("like", confidence="undecided", reasons=(text,))
     test, taken = paired(regret), found.verdict.like
     best = int(np.nanargmax(gains))
@@ -249,20 +250,20 @@ def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping
         own = regret[best]
         if undecided:
             text = (
-                f"{_called(names[best])} gains {gains[best]:.2f} per row on average over {n} left-out environments: "
-                f"{int((own < 0.0).sum())} gain and {int((own > 0.0).sum())} lose, which chance could do as well "
+                f"{_called(names[best])} gains {gains[best]:.2f} per row on average over {n} left-out places "
+                f"({int((own < 0.0).sum())} gain, {int((own > 0.0).sum())} lose), but that may be chance "
                 f"(p = {test.pvalue[best]:.2g})."
             )
         else:
             text = (
-                f"No strategy predicts {n} left-out environments better than maximum likelihood by more than {GAIN:g} "
-                f"per row on average (the best is {names[best]}, {gains[best]:+.3f})."
+                f"No strategy predicts the {n} left-out places better than maximum likelihood by more than {GAIN:g} "
+                f"per row on average (the best, {names[best]!r}, changes it by {signed(gains[best], 3)})."
             )
         return replace(advice, reasons=(text, *_same(advice, stability)), stability=_share("ml", stability))
     k = names.index(taken)
     final = finals[taken]
     text = (
-        f"{_called(taken)} predicts {int((regret[k] < 0.0).sum())} of {n} left-out environments better than maximum "
+        f"{_called(taken)} predicts {int((regret[k] < 0.0).sum())} of {n} left-out places better than maximum "
         f"likelihood, on average by more than chance (p = {test.pvalue[k]:.2g})."
     )
     advice = Advice(
@@ -272,14 +273,14 @@ def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping
         "clear",
         float(gains[k]),
         _interval(-regret[k]),
-        f"{LEVEL:.0%} bootstrap interval over environments",
+        f"{LEVEL:.0%} bootstrap interval over places",
         float(getattr(final, "widened_", 1.0)),
     )
     return replace(advice, reasons=(text, *_same(advice, stability)), stability=_share(taken, stability))
 
 
 def advice_further(found: Comparison, n: int, stability: Mapping[str, float] | None) -> Advice:
-    """Return the advice for a place further out; ``n`` is the number of environments."""
+    """Return the advice for a place further out; ``n`` is the number of places."""
     further = found.verdict.further
     if further is None:
         return too_few(n) if n < FEWEST else Advice("further", confidence="untried")
@@ -289,7 +290,7 @@ def advice_further(found: Comparison, n: int, stability: Mapping[str, float] | N
         gains = _nested(found, further)
         if gains.size:
             ends = (float(gains.min()), float(gains.max()))
-            said = "folds that leave outermost environments out"
+            said = "folds that leave the outermost places out"
             advice = replace(advice, gain=float(gains.mean()), interval=ends, interval_is=f"range over {said}")
     return replace(advice, reasons=(*_why_further(further), *_same(advice, stability)))
 
@@ -297,8 +298,8 @@ def advice_further(found: Comparison, n: int, stability: Mapping[str, float] | N
 def too_few(n: int) -> Advice:
     """Return that nothing can be said about a place further out."""
     text = (
-        f"There are {n} environments, and {FEWEST} are needed to leave the outermost ones out, so that nothing can be "
-        "said about a place further out."
+        f"There are {n} places, and {FEWEST} are needed to leave the outermost ones out, so nothing can be said about "
+        "a place further out."
     )
     return Advice("further", confidence="undecided", reasons=(text,))
 
@@ -329,11 +330,12 @@ def with_labels(advice: Advice, curves: Sequence[LabelCurve], labels: int | None
     tried = f"{m} of the rows of a left-out place" if m == labels else f"{m} rows (the most that could be tried)"
     if not (gain > GAIN and gain > se and gain > np.nan_to_num(advice.gain, nan=0.0)):
         text = (
-            f"Recalibration with {tried} gains {gain:+.3f} per row (standard error {se:.3f}): that is not clear enough."
+            f"Recalibration with {tried} changes the log-likelihood per row by {signed(gain, 3)} (standard error "
+            f"{se:.3f}): that is not clear enough."
         )
         return replace(advice, reasons=(*advice.reasons, text))
     text = (
-        f"Recalibration with {tried} gains {gain:+.2f} per row (standard error {se:.2f}, {best.sites(m)} places): "
+        f"Recalibration with {tried} gains {signed(gain)} per row (standard error {se:.2f}, {best.sites(m)} places): "
         "places differ by a shift that a few outcomes show."
     )
     ends = (gain - 1.645 * se, gain + 1.645 * se)
@@ -367,33 +369,33 @@ def _collecting(advice: Advice, curves: Sequence[LabelCurve]) -> Advice:
     if not gain > np.nan_to_num(advice.gain, nan=0.0):
         return advice
     text = (
-        f"About {m} outcomes of the new place would gain {gain:+.2f} per row over maximum likelihood (standard error "
-        f"{se:.2f}, tried at {curves[0].sites(m)} left-out places): recalibrate with them."
+        f"About {m} outcomes of the new place would gain {signed(gain)} per row over maximum likelihood (standard "
+        f"error {se:.2f}, tried at {curves[0].sites(m)} left-out places): recalibrate with them."
     )
     return replace(advice, collect=m, collect_gain=gain, reasons=(*advice.reasons, text))
 
 
 def _why_further(further: Further) -> list[str]:
     """Return why the graded rule says what it says."""
-    gains = ", ".join(f"{gain:+.2f}" for gain in further.folds["gain"])
+    gains = ", ".join(signed(gain) for gain in further.folds["gain"])
     at = f"at xi = {further.folds['xi'].iloc[0]:g}"
     n = len(further.folds)
     match further.confidence:
         case "confident":
-            lines = [f"All {n} folds that leave outermost environments out gain {at}: {gains}."]
+            lines = [f"All {n} folds that leave the outermost places out gain {at}: {gains}."]
         case "tentative":
-            own = ", ".join(f"{gain:+.2f}" for gain in further.folds.loc[further.folds["side"] == "same", "gain"])
+            own = ", ".join(signed(gain) for gain in further.folds.loc[further.folds["side"] == "same", "gain"])
             lines = [f"Both folds on the side of the new place gain {at} ({own}), more than by a wider spread alone."]
         case "undecided":
-            lines = [f"The folds that leave outermost environments out disagree {at}: gains are {gains}."]
+            lines = [f"The folds that leave the outermost places out disagree {at}: their gains are {gains}."]
         case "inside":
             lines = ["The new place lies among those of the fit, so it counts as a place like these."]
         case "untried":
             lines = ["No strategy with an xi was compared."]
         case _ if further.folds["xi"].iloc[0] == 0.0:
-            lines = ["Where the outermost environments are left out, no xi above 0 gains on average."]
+            lines = ["Where the outermost places are left out, no xi above 0 gains on average."]
         case _:
-            lines = [f"The folds that leave outermost environments out do not speak for anchoring ({gains} {at})."]
+            lines = [f"The folds that leave the outermost places out do not speak for anchoring ({gains} {at})."]
     if further.confidence in ANCHORED and further.width_alone:
         lines.append("Over all folds a wider spread alone gains as much.")
     return lines
@@ -408,7 +410,7 @@ def _nested(found: Comparison, further: Further) -> Array:
 
 
 def _interval(values: Array) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of a mean over environments."""
+    """Return the percentile bootstrap interval of a mean over places."""
     values = values[np.isfinite(values)]
     rng = np.random.default_rng(0)
     means = values[rng.integers(values.size, size=(DRAWS, values.size))].mean(axis=1)
@@ -425,12 +427,13 @@ def _same(advice: Advice, stability: Mapping[str, float] | None) -> list[str]:
     share = _share(advice.strategy, stability)
     if math.isnan(share):
         return []
-    return [f"If environments are drawn again, the recommendation is the same in {share:.0%} of the draws."]
+    draws = "all draws" if share == 1.0 else f"{share:.0%} of the draws"
+    return [f"If places are drawn again, the recommendation is the same in {draws}."]
 
 
 def _called(name: str) -> str:
-    return f"The strategy {name}"
+    return f"The strategy {name!r}"
 
 
-def _signed(ends: tuple[float, float]) -> str:
-    return f"{ends[0]:+.2f} to {ends[1]:+.2f}"
+def _range(ends: tuple[float, float]) -> str:
+    return f"{signed(ends[0])} to {signed(ends[1])}"

@@ -13,7 +13,7 @@ from anchortm._typing import Array
 from anchortm.newplace.assessment.views import kind_of_outcome
 from anchortm.newplace.compare import Compared
 
-__all__ = ["Sites"]
+__all__ = ["Sites", "environment_name"]
 
 
 @dataclass(frozen=True, eq=False)

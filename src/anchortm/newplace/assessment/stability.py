@@ -1,4 +1,4 @@
-"""How often a recommendation changes if environments are drawn again: their losses are drawn, nothing is refitted."""
+"""How often a recommendation changes if places are drawn again: their losses are drawn, nothing is refitted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRAWS = 500
 
 
 def differences(found: Comparison) -> tuple[list[str], Array]:
-    """Return the strategies besides ml, and the regret of each (rows) at each left-out environment (columns)."""
+    """Return the strategies besides ml, and the regret of each (rows) at each left-out place (columns)."""
     frame = found.frame()
     own = frame[(frame["design"] == "like") & ~frame["strategy"].isin(["null", "ml"])]
     names = list(dict.fromkeys(own["strategy"].tolist()))
@@ -28,9 +28,9 @@ def differences(found: Comparison) -> tuple[list[str], Array]:
 
 
 def stability_like(found: Comparison, seed: int = 0, draws: int = DRAWS) -> dict[str, float] | None:
-    """Return the share of draws of environments in which each strategy is recommended for a place like these.
+    """Return the share of draws of places in which each strategy is recommended for a place like these.
 
-    None if there are too few environments for any recommendation.
+    None if there are too few places for any recommendation.
     """
     names, regret = differences(found)
     usable = np.isfinite(regret).mean(axis=1) > 0.5
@@ -48,7 +48,7 @@ def stability_like(found: Comparison, seed: int = 0, draws: int = DRAWS) -> dict
 def stability_further(tuning: Tuning, seed: int = 0, draws: int = DRAWS) -> dict[str, float]:
     """Return the share of draws in which anchoring, or maximum likelihood, is recommended for a place further out.
 
-    The environments of each fold are drawn with replacement among those of the fold.
+    The places of each fold are drawn with replacement among those of the fold.
     """
     rng = np.random.default_rng(seed)
     losses = [np.array(own) for own in zip(*(tuning.losses_by_fold(k) for k in range(len(tuning.xis))), strict=True)]

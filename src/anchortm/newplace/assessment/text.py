@@ -40,10 +40,10 @@ def lines_of(found: Assessment) -> list[Part]:
         table = found.comparison.table()
         own = table[table["design"] == design].drop(columns="design").dropna(axis=1, how="all")
         if not own.empty:
-            title = f"Strategies {words} (minus the skill of left-out environments: lower is better)"
+            title = f"Strategies {words} (minus the skill at left-out places: lower is better)"
             parts.append(Part(title, [], own.set_index("strategy")))
     if (calibrated := _calibration(found)) is not None:
-        parts.append(Part("Intervals for left-out environments", *calibrated))
+        parts.append(Part("Intervals for left-out places", *calibrated))
     if found.curves:
         frames = [curve.frame().assign(place=design, xi=curve.xi) for design, curve in found.curves]
         parts.append(Part("Outcomes of the new place", [found.labels_sentence], _stacked(frames)))
@@ -69,20 +69,18 @@ def _data(found: Assessment) -> list[str]:
     sites = found.sites
     name = f" ({sites.name})" if sites.name else ""
     events = "" if np.isnan(sites.events).all() else f", {sites.events.sum():g} events"
-    lines = [f"{sites.n.sum():g} rows{events} in {len(sites.labels)} environments{name}, {sites.model}."]
+    lines = [f"{sites.n.sum():g} rows{events} in {len(sites.labels)} places{name}, {sites.model}."]
     if sites.small.any():
         least = f"{found.comparison.min_rows} rows" + (" or 5 events" if events else "")
-        lines.append(
-            f"{int(sites.small.sum())} environments have fewer than {least}: they are shown, but not ranked one by one."
-        )
+        n = int(sites.small.sum())
+        lines.append(f"{n} place{'s have' if n > 1 else ' has'} fewer than {least}: shown, but not ranked one by one.")
     if sites.n_missing:
         lines.append(f"{sites.n_missing} rows with missing values were left out.")
     return lines
 
 
 def _need(found: Assessment) -> list[str]:
-    location = found.evidence.location
-    said = [found.need_sentence, found.identification or "", "" if location is None else location.sentence]
+    said = [found.need_sentence, found.identification or "", found.evidence.location_sentence]
     return [text for text in said if text]
 
 
@@ -96,7 +94,7 @@ def _calibration(found: Assessment) -> tuple[list[str], pd.DataFrame | None] | N
     names = ["ml" if xi == 0.0 else f"xi = {xi:g}" for xi in own.transforms]
     columns = [f"{level:.0%} intervals" for level in LEVELS]
     table = pd.DataFrame([own.coverage(xi) for xi in own.transforms], index=names, columns=columns)
-    return ["Share of rows inside, averaged over environments.", *lines], table.rename_axis("coverage")
+    return ["Share of rows inside, averaged over places.", *lines], table.rename_axis("coverage")
 
 
 def page_of_text(found: Assessment) -> str:

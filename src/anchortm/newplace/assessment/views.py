@@ -6,7 +6,6 @@ column, over at least five rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from anchortm.diagnostics.marginal_effects import marginal_effects
 from anchortm.exceptions import AnchorTMError
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Kind
+from anchortm.newplace.assessment.words import place_name
 from anchortm.selection.places import Places
 
 if TYPE_CHECKING:
@@ -156,19 +156,21 @@ def kind_of_outcome(places: Places) -> str:
     return {"time": "time", "ordinal": "class", "count": "count"}.get(response.scale, "number")
 
 
-def profiles(places: Places, ml: Any, source: Source, new: Any) -> Profiles:
+def profiles(places: Places, ml: Any, source: Source, new: Any, kind: str | None = None) -> Profiles:
     """Return typical rows: of all data, of rows with low and high predictions, of the largest places, of the new one.
 
     Parameters
     ----------
     places : Places
-        The rows by their environments.
+        The rows by their places.
     ml : fitted model
         The fit by maximum likelihood.
     source : Source
         The columns that the model reads.
     new : table or array, optional
         Rows of the new place.
+    kind : str or None
+        What places are called, such as "town".
     """
     used = places.data.rows_used
     design = places.data.without_wide().design.matrix
@@ -176,11 +178,11 @@ def profiles(places: Places, ml: Any, source: Source, new: Any) -> Profiles:
     low, high = np.quantile(eta, [FIFTH, 1.0 - FIFTH])
     groups: list[tuple[str, str, NDArray[np.bool_]]] = [
         ("typical row", "all rows", np.ones(eta.size, dtype=bool)),
-        ("low linear predictor", "the fifth of the rows with the lowest linear predictor", eta <= low),
-        ("high linear predictor", "the fifth of the rows with the highest linear predictor", eta >= high),
+        ("low linear predictor", "the lowest fifth of the rows", eta <= low),
+        ("high linear predictor", "the highest fifth of the rows", eta >= high),
     ]
     largest = np.argsort(-places.sizes, kind="stable")[:MOST_PLACES]
-    groups += [(str(places.labels[e]), "rows of this environment", places.groups == e) for e in sorted(largest)]
+    groups += [(place_name(places.labels[e], kind), "rows of this place", places.groups == e) for e in sorted(largest)]
     known = [(name, about, np.flatnonzero(mask)) for name, about, mask in groups if mask.sum() >= LEAST]
     columns = source.columns
     made = [_typical(columns, used[own]) for _, _, own in known]
@@ -242,8 +244,10 @@ def _axis(laws: Mapping[float, Any], places: Places) -> tuple[str, Any]:
     if not low.size or not high.size:
         raise AnchorTMError("predicted quantiles are infinite")
     if hasattr(first, "pmf") and _whole(first):
-        top = int(min(high.max(), MOST_COUNTS * math.ceil(high.max() / MOST_COUNTS)))
-        return "counts", np.unique(np.linspace(0, max(top, 1), min(MOST_COUNTS, max(top, 1)) + 1).astype(int))
+        top = max(int(high.max()), 1)
+        if top > MOST_COUNTS:  # nearly all probability is far below a few long tails
+            top = max(int(np.nanmax(np.asarray(first.ppf(0.9), dtype=np.float64))), MOST_COUNTS)
+        return "counts", np.unique(np.linspace(0, top, min(MOST_COUNTS, top) + 1).astype(int))
     return "density", np.linspace(float(low.min()), float(high.max()), POINTS)
 
 
@@ -266,6 +270,11 @@ def _density(law: Any, kind: str, x: Any) -> Array | None:
         return None
 
 
+def _short(value: Any) -> float:
+    """Return a number as an integer if it is one: it is written into a label."""
+    return int(value) if float(value).is_integer() else float(value)
+
+
 def effects(models: Mapping[float, Any], source: Source, places: Places, seed: int) -> Effects:
     """Return average effects of covariates on the scale of the outcome, by xi.
 
@@ -283,10 +292,10 @@ def effects(models: Mapping[float, Any], source: Source, places: Places, seed: i
         assert levels is not None  # noqa: S101
         options |= {"of": "probability", "above": levels[(len(levels) - 1) // 2]}
     elif kind == "count":
-        options |= {"of": "probability", "above": float(np.median(response.upper))}
+        options |= {"of": "probability", "above": _short(np.median(response.upper))}
     elif kind == "time":
         event = response.kind == Kind.EXACT
-        options |= {"of": "probability", "above": float(np.median(response.upper[event]))}
+        options |= {"of": "probability", "above": _short(np.median(response.upper[event]))}
     found = {xi: marginal_effects(model, at, **options) for xi, model in models.items()}
     first = found[next(iter(found))]
     made = [

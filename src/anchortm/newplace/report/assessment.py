@@ -6,11 +6,11 @@ from typing import Any
 
 from anchortm.newplace.report import answer, evidence, sites
 from anchortm.newplace.report.page import Page
-from anchortm.newplace.report.values import known, number
+from anchortm.newplace.report.values import known, name, number
 
 __all__ = ["assessment_page"]
 
-TITLE = "Will it hold at a new place?"
+TITLE = "Does it help at a new place?"
 
 
 def assessment_page(record: dict[str, Any]) -> str:
@@ -38,7 +38,8 @@ def assessment_page(record: dict[str, Any]) -> str:
 
 def _lead(about: dict[str, Any]) -> str:
     """Return one line that says what was assessed."""
-    counts = {"rows": about.get("n_rows"), "events": about.get("n_events"), "sites": about.get("n_environments")}
+    counts = {"rows": about.get("n_rows"), "events": about.get("n_events"), "places": about.get("n_environments")}
     numbers = ", ".join(f"{number(value)} {label}" for label, value in counts.items() if known(value))
-    outcome = f" for {about['outcome']}" if about.get("outcome") else ""
-    return f"{about['model']}{outcome}: {numbers}"
+    outcome = f" for {name(about['outcome'])}" if about.get("outcome") else ""
+    called = f" (by {name(about['environment_name'])})" if about.get("environment_name") else ""
+    return f"{about['model']}{outcome}: {numbers}{called}"

@@ -6,14 +6,26 @@ from typing import Any
 
 from anchortm.newplace.report.page import Page
 from anchortm.newplace.report.parts import Column, bullets, code, facts, note, paragraphs, swatch, table, text
-from anchortm.newplace.report.sites import NORMAL, few, places_of
-from anchortm.newplace.report.values import colour_of, error, gain, known, number, p_value, percent, strength, whole
+from anchortm.newplace.report.sites import NORMAL, few, places_of, present
+from anchortm.newplace.report.values import (
+    colour_of,
+    covariate,
+    error,
+    gain,
+    known,
+    label_of,
+    number,
+    p_value,
+    percent,
+    strength,
+    whole,
+)
 
 __all__ = ["add_comparison", "add_data", "add_methods", "add_need", "add_possibility", "add_stability"]
 
 DESIGNS = {
-    "like": "At a place like these: each site left out in turn",
-    "further": "At a place further out: the outermost sites left out together",
+    "like": "At a place like these: each place left out in turn",
+    "further": "At a place further out: the outermost places left out together",
 }
 
 
@@ -24,15 +36,18 @@ def add_data(page: Page, record: dict[str, Any]) -> None:
     made = ""
     if covariates:
         columns = [
-            Column("covariate", numeric=False),
+            Column("covariate", covariate, numeric=False),
             Column("mean", number),
             Column("SD", number),
-            Column("SD between sites", number, about="standard deviation between sites of their means"),
+            Column("SD between places", number, about="standard deviation between places of their means"),
             Column("missing", whole),
         ]
         rows = [[row["name"], row["mean"], row["sd"], row["between"], row.get("missing")] for row in covariates]
         made = table(
-            "Covariates", columns, rows, sortable=len(rows) > 1, search="Find a covariate" if len(rows) > 15 else None
+            "Covariates",
+            *present(columns, rows),
+            sortable=len(rows) > 1,
+            search="Find a covariate" if len(rows) > 15 else None,
         )
     page.section(
         "Data",
@@ -40,22 +55,26 @@ def add_data(page: Page, record: dict[str, Any]) -> None:
             {
                 "rows": about.get("n_rows"),
                 "events": about.get("n_events"),
-                "sites": about.get("n_environments"),
-                f"sites with {few(record)}": about.get("n_small"),
+                "places": about.get("n_environments"),
+                f"places with {few(record)}": about.get("n_small") or None,
                 "rows with missing values": about.get("n_missing"),
                 "model": about.get("model"),
                 "outcome": about.get("outcome"),
-                "link": about.get("link"),
+                "link": str(about["link"]).removesuffix("()") if about.get("link") else None,
                 "formula": about.get("formula"),
             }
         ),
-        bullets(data.get("remarks") or []),
+        bullets([one for one in data.get("remarks") or [] if one not in _notes(record)]),
         made,
     )
 
 
+def _notes(record: dict[str, Any]) -> list[str]:
+    return (record.get("methods") or {}).get("notes") or []
+
+
 def add_need(page: Page, record: dict[str, Any]) -> None:
-    """Add whether the sites differ beyond what the covariates explain."""
+    """Add whether the places differ beyond what the covariates explain."""
     need, sites = record.get("need"), record["sites"]
     chart = ""
     if any(known(site.get("residual")) for site in sites):
@@ -71,9 +90,9 @@ def add_need(page: Page, record: dict[str, Any]) -> None:
         chart = page.chart(
             "dots",
             spec,
-            "Mean score residual of maximum likelihood at each site. If covariates explained all differences, "
-            "intervals would contain 0 at 95 % of the sites.",
-            label="Mean residuals by site.",
+            "Mean score residual of maximum likelihood at each place. If covariates explained all differences, "
+            "intervals would contain 0 at 95% of the places.",
+            label="Mean residuals by place.",
         )
     test = ""
     if need:
@@ -84,11 +103,11 @@ def add_need(page: Page, record: dict[str, Any]) -> None:
                 "p-value": p_value(need.get("p")),
             }
         )
-    page.section("Do the sites differ?", test, chart, lead=(need or {}).get("sentence"))
+    page.section("Do the places differ?", test, chart, lead=(need or {}).get("sentence"))
 
 
 def add_possibility(page: Page, record: dict[str, Any]) -> None:
-    """Add whether anchoring can help: how much sites move the covariates, and whether the rest is location."""
+    """Add whether anchoring can help: how much places move the covariates, and whether this predicts errors."""
     found = record.get("possibility")
     if not found:
         return
@@ -96,35 +115,42 @@ def add_possibility(page: Page, record: dict[str, Any]) -> None:
     made = ""
     if stage:
         columns = [
-            Column("covariate", numeric=False),
-            Column("R\u00b2", percent, about="share of the variance of the covariate that is between sites"),
+            Column("covariate", covariate, numeric=False),
+            Column("R\u00b2", percent, about="share of the variance of the covariate that is between places"),
             Column("F", number),
             Column("partial R\u00b2", percent, about="the same, given the other covariates"),
         ]
         rows = [[row["covariate"], row["R2"], row["F"], row.get("partial_R2")] for row in stage]
-        made = table("How much sites move each covariate", columns, rows, sortable=len(rows) > 1)
-        marks = [
-            {"label": row["covariate"], "marks": [{"v": row["R2"], "c": "c1"}]}
-            for row in stage[:15]
-            if known(row["R2"])
-        ]
-        spec = {"rows": marks, "bars": True, "zero": 0, "domain": [0, 1], "format": "percent", "step": 22}
+        made = table("How much places move each covariate", columns, rows, sortable=len(rows) > 1)
+        ordered = sorted((row for row in stage if known(row["R2"])), key=lambda row: -row["R2"])[:15]
+        marks = [{"label": covariate(row["covariate"]), "marks": [{"v": row["R2"], "c": "c1"}]} for row in ordered]
+        most = max((row["R2"] for row in ordered), default=1.0)
+        spec = {"rows": marks, "bars": True, "zero": 0, "format": "percent", "step": 22}
+        spec["domain"] = [0, min(1.0, max(1.15 * most, 0.1))]
         if marks:
             made = page.chart(
                 "rows",
-                spec | {"x_label": "share of variance between sites (R\u00b2)"},
-                "How much the sites move each covariate. Anchoring can only use differences between sites.",
-                label="Share of the variance of each covariate that is between sites.",
+                spec | {"x_label": "share of variance between places (R\u00b2)"},
+                "How much of the variance of each covariate lies between places. Anchoring can only use differences "
+                "between places.",
+                label="Share of the variance of each covariate that is between places.",
                 numbers=made,
             )
     blocks = [made]
     if location:
-        shown = {"R\u00b2 of location": location.get("r2"), "standard error": location.get("se")}
+        shown = {"left-out R\u00b2": _fixed(location.get("r2")), "standard error": _fixed(location.get("se"))}
         if known(location.get("p")):
             shown["p-value"] = p_value(location["p"])
-        blocks.append(f"<h3>Is it a matter of location?</h3>{paragraphs(location.get('sentence'))}{facts(shown)}")
-    blocks.append(paragraphs(found.get("identification")))
-    page.section("Can anchoring help?", bullets(found.get("sentences") or []), *blocks)
+        heading = "Do mean covariates predict where the fit errs?"
+        moved = known(location.get("se")) and location["se"] > 0  # else there is no direction to predict from
+        blocks.append(f"<h3>{heading}</h3>{paragraphs(location.get('sentence'))}{facts(shown) if moved else ''}")
+    told = (found.get("identification"), (location or {}).get("sentence"))
+    blocks.append(note(found.get("identification")))
+    page.section("Can anchoring help?", bullets([s for s in found.get("sentences") or [] if s not in told]), *blocks)
+
+
+def _fixed(value: Any) -> str | None:
+    return error(value) if known(value) else None
 
 
 def add_comparison(page: Page, record: dict[str, Any]) -> None:
@@ -133,55 +159,73 @@ def add_comparison(page: Page, record: dict[str, Any]) -> None:
     if not found:
         return
     about = {one["name"]: one["about"] for one in found.get("strategies") or []}
-    strategies = "".join(f"<li>{swatch(one, colour_of(one))}: {text(words)}</li>" for one, words in about.items())
+    strategies = "".join(f"<li>{_swatch(one, words)}</li>" for one, words in about.items())
     blocks = [f'<ul class="plain">{strategies}</ul>' if strategies else ""]
     for design, heading in DESIGNS.items():
         rows = found.get(design)
         if rows:
-            blocks += [f"<h3>{heading}</h3>", _differences(page, rows), _strategies(heading, rows, design == "further")]
+            blocks += [
+                f"<h3>{heading}</h3>",
+                _differences(page, rows),
+                _strategies(heading, rows, record["recommendation"].get(design)),
+            ]
     folds = found.get("folds")
     if folds:
-        blocks += ["<h3>Folds of the verdict on a place further out</h3>", _folds(page, folds)]
+        blocks += ["<h3>Do the folds agree on a place further out?</h3>", _folds(page, folds)]
     page.section("Comparison of strategies", *blocks, bullets(found.get("remarks") or []))
 
 
+def _swatch(strategy: str, about: str) -> str:
+    label = label_of(strategy)
+    shown = swatch(label, colour_of(strategy))
+    return shown if label == about or not about else f"{shown}: {text(about)}"
+
+
 def _differences(page: Page, rows: list[dict[str, Any]]) -> str:
-    own = [row for row in rows if row["strategy"] != "ml" and known(row.get("difference"))]
+    own = [row for row in rows if row["strategy"] not in ("ml", "null") and known(row.get("difference"))]
     if not own:
         return ""
-    marks = []
+    marks, said = [], "Mean gain over maximum likelihood; above 0 is better."
+    if any(known(row.get("se")) for row in own):
+        said += " Lines: 95% intervals over places."
     for row in own:
         value, error = -row["difference"], row.get("se")
         ends = {"lo": value - NORMAL * error, "hi": value + NORMAL * error} if known(error) else {}
         marks.append(
-            {"label": row["strategy"], "marks": [{"v": value, "c": colour_of(row["strategy"]), "r": 6.5, **ends}]}
+            {
+                "label": label_of(row["strategy"]),
+                "marks": [{"v": value, "c": colour_of(row["strategy"]), "r": 6.5, **ends}],
+            }
         )
     return page.chart(
         "rows",
         {"rows": marks, "zero": 0, "format": "signed", "x_label": "mean gain per row over maximum likelihood"},
-        "Mean gain over maximum likelihood; above 0 is better. Lines: 95 % intervals over sites.",
+        said,
         label="Mean gain of each strategy.",
     )
 
 
-def _strategies(heading: str, rows: list[dict[str, Any]], further: bool) -> str:
+def _strategies(heading: str, rows: list[dict[str, Any]], advice: dict[str, Any] | None) -> str:
     columns = [
-        Column("strategy", numeric=False),
+        Column("strategy", label_of, numeric=False),
         Column("mean", gain, about="nll minus that of the model without covariates; lower is better"),
-        Column("90 % quantile", gain, about="of the same, over sites"),
+        Column("90% quantile", gain, about="of the same, over places"),
         Column("worst", gain, about="the largest of the same"),
-        Column("difference", gain, about="mean nll minus that of maximum likelihood; below 0 is better"),
-        Column("standard error", error),
+        Column("gain", gain, about="mean nll of maximum likelihood minus this mean; above 0 is better"),
+        Column("standard error", error, about="of the gain"),
         Column("p-value", p_value, about="adjusted for the number of strategies"),
+        Column("folds gained", lambda v: str(v) if known(v) else number(v)),
     ]
-    keys = ["strategy", "mean", "q90", "worst", "difference", "se", "p"]
-    if further and any(row.get("gained") is not None for row in rows):
-        columns.append(Column("folds gained", lambda v: str(v) if known(v) else number(v)))
-        keys.append("gained")
+    keys = ["mean", "q90", "worst", "difference", "se", "p", "gained"]
+    cells = [[row["strategy"], *(row.get(key) if row.get(key) != "" else None for key in keys)] for row in rows]
+    for cell in cells:
+        cell[4] = -cell[4] if known(cell[4]) else None
+    chosen = None if advice is None else advice["strategy"]
     return table(
-        f"{heading} (negative log-likelihood, lower is better)",
-        columns,
-        [[row.get(key) for key in keys] for row in rows],
+        f"{heading}. Mean, quantile and worst are of the negative log-likelihood per row, minus that of the model "
+        "without covariates: lower is better",
+        *present(columns, cells),
+        chosen=[k for k, row in enumerate(rows) if row["strategy"] == chosen],
     )
 
 
@@ -189,15 +233,15 @@ def _folds(page: Page, folds: list[dict[str, Any]]) -> str:
     columns = [
         Column("side", numeric=False),
         Column("share left out", percent),
-        Column("sites", whole),
-        Column("distance", lambda v: number(v, 2), about="standard deviations between sites"),
+        Column("places", whole),
+        Column("distance", lambda v: number(v, 2), about="standard deviations between places"),
         Column("xi", strength),
         Column("gain", gain, about="of anchoring at this xi"),
         Column("gain widened", gain, about="of maximum likelihood with another spread"),
     ]
     keys = ["side", "share", "environments", "distance", "xi", "gain", "gain_widened"]
     numbers = table(
-        "Folds: the outermost sites left out together", columns, [[fold.get(key) for key in keys] for fold in folds]
+        "Folds: the outermost places left out together", columns, [[fold.get(key) for key in keys] for fold in folds]
     )
     rows = []
     for fold in folds:
@@ -205,9 +249,14 @@ def _folds(page: Page, folds: list[dict[str, Any]]) -> str:
             {"v": fold.get("gain"), "c": colour_of("anchored"), "name": "anchored"},
             {"v": fold.get("gain_widened"), "c": colour_of("widened"), "name": "widened"},
         ]
-        about = f"{number(fold.get('environments'))} sites, {number(fold.get('distance'), 2)} SD out on average"
+        about = f"{number(fold.get('environments'))} places, {number(fold.get('distance'), 2)} SD out on average"
         rows.append(
-            {"label": f"{fold['side']}, {percent(fold.get('share'))}", "about": about, "marks": marks, "linked": True}
+            {
+                "label": f"{fold['side']} side, {percent(fold.get('share'))}",
+                "about": about,
+                "marks": marks,
+                "linked": True,
+            }
         )
     spec = {
         "rows": rows,
@@ -222,20 +271,20 @@ def _folds(page: Page, folds: list[dict[str, Any]]) -> str:
     return page.chart(
         "rows",
         spec,
-        "Each row is a fold: the side and the share of the sites that were left out. The verdict asks if they agree.",
+        "Each row is a fold: the side and the share of the places that were left out. Do they agree?",
         label="Gains of anchoring and of a wider spread in each fold.",
         numbers=numbers,
     )
 
 
 def add_stability(page: Page, record: dict[str, Any]) -> None:
-    """Add how often the recommendation changes if other sites had been drawn."""
+    """Add how often the recommendation changes if other places had been drawn."""
     found = record.get("stability")
     rows: list[dict[str, Any]] = [
         {
             "label": heading.partition(":")[0],
             "parts": [
-                {"name": one, "c": colour_of(one), "share": share}
+                {"name": label_of(one), "c": colour_of(one), "share": share}
                 for one, share in sorted(found[design].items(), key=lambda pair: -pair[1])
             ],
         }
@@ -245,7 +294,7 @@ def add_stability(page: Page, record: dict[str, Any]) -> None:
     if not found or not rows:
         return
     numbers = table(
-        "Recommendations over resampled sites",
+        "Recommendations over resampled places",
         [
             Column("kind of place", numeric=False),
             Column("recommendation", numeric=False),
@@ -258,9 +307,9 @@ def add_stability(page: Page, record: dict[str, Any]) -> None:
         page.chart(
             "stack",
             {"rows": rows},
-            f"What the same rule recommends when losses of sites are resampled ({number(found.get('draws'))} draws, "
+            f"What the same rule recommends when the losses of places are resampled ({number(found.get('draws'))} draws, "
             "no refits).",
-            label="Shares of recommendations over resampled sites.",
+            label="Shares of recommendations over resampled places.",
             numbers=numbers,
         ),
     )
@@ -274,7 +323,7 @@ def add_methods(page: Page, record: dict[str, Any]) -> None:
     packages = ", ".join(f"{one} {version}" for one, version in (found.get("packages") or {}).items())
     page.section(
         "Methods, and how to reproduce this page",
-        bullets(found.get("notes") or []),
+        _not_computed(_notes(record)),
         facts(
             {
                 "anchortm": found.get("version"),
@@ -288,6 +337,10 @@ def add_methods(page: Page, record: dict[str, Any]) -> None:
         code(found["command"], "In the shell") if found.get("command") else "",
         note(
             "This page holds only aggregates, loads nothing from the network and works without it. A gain of 0.01 "
-            "means that the predicted probability of what happened is about 1 % larger, on (geometric) average."
+            "means that the predicted probability of what happened is about 1% larger, on (geometric) average."
         ),
     )
+
+
+def _not_computed(notes: list[str]) -> str:
+    return f"<h3>Not computed</h3>{bullets(notes)}" if notes else ""

@@ -7,25 +7,27 @@ Colours are classes: c0 to c7 are those of ``plotting.style``, and ``colour_of``
 rows
     A row for each name, with marks and intervals. ``rows``: {label, about, linked, marks: [{v, lo, hi, c, name, hollow,
     r, tip}]}; ``x_label``, ``format``, ``zero`` (where to draw a line), ``domain`` ([from, to]), ``zones`` ([[from,
-    to]]), ``bars`` (lines from zero to marks), ``key`` ([{name, colour, look}]), ``step`` (height of a row).
+    to]]), ``bars`` (lines from zero to marks), ``key`` ([{name, colour, look}]), ``step`` (height of a row), ``values``
+    (write the values of linked marks beside them).
 dots
-    A value for each site, ordered: a row for each of up to 30 sites, else dots of which the outermost have names.
+    A value for each place, ordered: a row for each of up to 30 places, else dots of which the outermost have names.
     ``names``, ``n``, ``events``, ``small`` and ``series`` ([{name, about, c, v, lo, hi}], readers choose one),
-    ``x_label``, ``places`` ("sites"), ``large`` and ``hollow`` (texts of the key); of other values than gains also
+    ``x_label``, ``places`` ("places"), ``large`` and ``hollow`` (texts of the key); of other values than gains also
     ``value`` and ``order``.
 lines
-    Curves over a few positions. ``x``, ``scale`` ("sqrt" or None), ``x_label``, ``y_label``, ``unit``, ``zero``,
-    ``format``, ``key``, ``series`` ([{name, c, v, lo, hi, about}]).
+    Curves over a few positions. ``scale`` ("sqrt" or None), ``x_label``, ``y_label``, ``unit``, ``zero``, ``format``,
+    ``series`` ([{name, c, mark, line, x, v, lo, hi, about}], with marks "circle", "square", "triangle" or "diamond" and
+    lines "solid", "dashed" or "dotted").
 coverage
     Shares of rows in intervals. ``levels``, ``strategies`` ([{name, c, v}]), ``sites`` (a list of shares for each
-    site, or empty), ``names``, ``n``, ``small``, ``hollow``.
+    place, or empty), ``names``, ``n``, ``small``, ``hollow``.
 pit
     Histograms of PIT values. ``edges``, ``panels`` ([{name, c, share}]).
 stack
     Shares that add up to one. ``rows``: {label, parts: [{name, c, share}]}.
 explorer
     What depends on xi: ``views``, ``path`` and ``effects`` of an assessment (or None), ``start`` (the first xi),
-    ``recommended``, ``names``, ``n``, ``small``, ``one`` ("site"), ``places`` ("sites").
+    ``recommended``, ``names``, ``n``, ``small``, ``one`` ("place"), ``places`` ("places").
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from anchortm.newplace.report.parts import text
+from anchortm.newplace.report.parts import prose, text
 from anchortm.newplace.report.values import rounded
 
 __all__ = ["Page", "island"]
@@ -74,7 +76,7 @@ class Page:
         """Add a section of blocks of HTML; nothing if all of them are empty."""
         inside = "".join(blocks)
         if inside:
-            first = f'<p class="lead">{text(lead)}</p>' if lead else ""
+            first = f'<p class="lead">{prose(lead)}</p>' if lead else ""
             self._sections.append((f"s{len(self._sections) + 1}", heading, first + inside))
 
     def chart(self, kind: str, spec: dict[str, Any], caption: str, *, label: str, numbers: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 from anchortm._messages import plain, plain_lines
 from anchortm.newplace.report.values import LONGEST, known, name, number, trimmed
 
-__all__ = ["Column", "badge", "bullets", "code", "facts", "note", "paragraphs", "swatch", "table", "text"]
+__all__ = ["Column", "badge", "bullets", "code", "facts", "note", "paragraphs", "prose", "swatch", "table", "text"]
 
 TALL = 25  # tables of more rows scroll in a frame of their own
 LONG, WIDE = ' class="long"', 26  # facts of more letters have a line of their own
@@ -18,6 +19,18 @@ LONG, WIDE = ' class="long"', 26  # facts of more letters have a line of their o
 def text(value: Any) -> str:
     """Return a text of any length as HTML."""
     return escape(plain(str(value)))
+
+
+def prose(sentence: str) -> str:
+    """Return a sentence as HTML, with minus signs before its numbers.
+
+    Examples
+    --------
+    >>> from anchortm.newplace.report.parts import prose
+    >>> prose("The gains are -1.14 and +3.40 (leave-one-out).")
+    'The gains are −1.14 and +3.40 (leave-one-out).'
+    """
+    return re.sub(r"(?<![\w.)])-(?=\d)", "\u2212", text(sentence))
 
 
 class Column(NamedTuple):
@@ -44,7 +57,7 @@ class Column(NamedTuple):
 def paragraphs(*sentences: str | None, kind: str = "") -> str:
     """Return a paragraph for each sentence that is there."""
     start = f'<p class="{kind}">' if kind else "<p>"
-    return "".join(f"{start}{text(sentence)}</p>" for sentence in sentences if sentence)
+    return "".join(f"{start}{prose(sentence)}</p>" for sentence in sentences if sentence)
 
 
 def note(sentence: str | None) -> str:
@@ -54,7 +67,7 @@ def note(sentence: str | None) -> str:
 
 def bullets(sentences: Sequence[str]) -> str:
     """Return a list of sentences."""
-    return f"<ul>{''.join(f'<li>{text(sentence)}</li>' for sentence in sentences)}</ul>" if sentences else ""
+    return f"<ul>{''.join(f'<li>{prose(sentence)}</li>' for sentence in sentences)}</ul>" if sentences else ""
 
 
 def badge(words: str, kind: str = "") -> str:

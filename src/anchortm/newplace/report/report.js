@@ -54,10 +54,14 @@
   }
   function signed(value) {
     if (!known(value)) return "\u2013";
-    const text = value.toFixed(3);
+    const text = value.toFixed(Math.abs(value) < 10 ? 3 : 1);
     return Number(text) === 0 ? "0.000" : (value > 0 ? "+" : "") + minus(text);
   }
-  const percent = (value) => (known(value) ? (100 * value).toFixed(Math.abs(value) < 0.1 && value !== 0 ? 1 : 0) + "\u202f%" : "\u2013");
+  function percent(value) { // only a whole is 100%
+    if (!known(value)) return "\u2013";
+    if (value >= 0.9995 && value < 1) return "> 99.9%";
+    return (100 * value).toFixed((Math.abs(value) < 0.1 && value !== 0) || (value > 0.99 && value < 1) ? 1 : 0) + "%";
+  }
   const strength = (xi) => (xi === null ? "\u221e" : minus(String(Number(xi.toPrecision(3)))));
   const FORMATS = { signed, number, percent };
   const between = (lower, upper, show) => (known(lower) && known(upper) ? show(lower) + " to " + show(upper) : null);
@@ -87,7 +91,7 @@
     return values.map((value) => {
       const size = (value * scale).toFixed(places);
       const text = Math.abs(value) >= 10000 ? number(value, 15) : minus(size);
-      return (format === "signed" && value > 0 ? "+" : "") + text + (format === "percent" ? "\u202f%" : "");
+      return (format === "signed" && value > 0 ? "+" : "") + text + (format === "percent" ? "%" : "");
     });
   }
   function linear([low, high], [from, to]) {
@@ -140,10 +144,11 @@
     host.append(root);
     return { root, width, height };
   }
+  const bentLabels = (at, format) => at.map((v) => (format === "signed" && v > 0 ? "+" : "") + minus(String(v)));
   function axisBottom(root, scale, { from, to, top, bottom, label, format = "number", count, labels }) {
     const room = to - from;
     const at = labels ? labels.map((one) => one[0]) : scale.ticks(count || Math.max(3, Math.floor(room / 90)));
-    const words = labels ? labels.map((one) => one[1]) : scale.bent ? at.map((v) => (format === "signed" && v > 0 ? "+" : "") + number(v)) : tickLabels(at, format);
+    const words = labels ? labels.map((one) => one[1]) : scale.bent ? bentLabels(at, format) : tickLabels(at, format);
     let last = -Infinity;
     at.forEach((value, k) => {
       const x = scale(value);
@@ -159,7 +164,7 @@
     svg(root, "text", { x: Math.min((from + to) / 2, to + 8 - half), y: bottom + 35, "text-anchor": "middle", class: "soft" }, fits);
   }
   function axisLeft(root, scale, { left, right, label, format = "number", count = 5, names = true }) {
-    const at = scale.ticks(count), words = scale.bent ? at.map((v) => (format === "signed" && v > 0 ? "+" : "") + number(v)) : tickLabels(at, format);
+    const at = scale.ticks(count), words = scale.bent ? bentLabels(at, format) : tickLabels(at, format);
     let last = Infinity;
     at.forEach((value, k) => {
       const y = scale(value);
@@ -173,11 +178,12 @@
   function key(host, entries) {
     const list = el("ul", { class: "key" });
     for (const { name, colour, look = "dot" } of entries) {
-      const icon = svg(null, "svg", { width: 22, height: 12, "aria-hidden": "true", class: colour });
+      const icon = svg(null, "svg", { width: look.line ? 34 : 22, viewBox: look.line ? "-6 0 34 12" : "0 0 22 12", height: 12, "aria-hidden": "true", class: colour });
       if (look === "line") svg(icon, "line", { x1: 1, x2: 21, y1: 6, y2: 6, class: "stroke" });
       else if (look === "dashed") svg(icon, "line", { x1: 1, x2: 21, y1: 6, y2: 6, class: "stroke dashed" });
       else if (look === "band") svg(icon, "rect", { x: 1, y: 1, width: 20, height: 10, class: "band" });
       else if (look === "whisker") svg(icon, "line", { x1: 1, x2: 21, y1: 6, y2: 6, class: "whisker" });
+      else if (look.line) { svg(icon, "line", { x1: 1, x2: 21, y1: 6, y2: 6, class: `stroke ${look.line}` }); svg(icon, "path", { d: SHAPES[look.mark](11, 6, 4.6), class: "solid" }); }
       else if (look === "diamond") svg(icon, "path", { d: diamond(11, 6, 5.5), class: "fill" });
       else if (look === "tick") svg(icon, "line", { x1: 11, x2: 11, y1: 0, y2: 12, class: "stroke", "stroke-width": 3 });
       else if (look === "bar") svg(icon, "rect", { x: 1, y: 1, width: 20, height: 10, rx: 2, class: "fill", opacity: 0.8 });
@@ -188,6 +194,12 @@
     host.append(list);
   }
   const diamond = (x, y, r) => `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z`;
+  const SHAPES = {
+    circle: (x, y, r) => `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`,
+    square: (x, y, r) => `M${x - r * 0.9} ${y - r * 0.9}h${r * 1.8}v${r * 1.8}h${-r * 1.8}Z`,
+    triangle: (x, y, r) => `M${x} ${y - r * 1.15}L${x + r * 1.1} ${y + r * 0.8}H${x - r * 1.1}Z`,
+    diamond: (x, y, r) => diamond(x, y, r * 1.2),
+  };
 
   const tip = el("div", { class: "tip", hidden: true, "aria-hidden": "true" });
   document.body.append(tip);
@@ -261,7 +273,9 @@
     const widest = Math.max(0, ...labels.map((label) => Array.from(label).length));
     const step = spec.step || 26, height = spec.rows.length * step + (spec.x_label ? 40 : 18) + 8;
     const canvas = frame(host, height, spec.label), { root, width } = canvas;
-    const left = widest ? Math.min(widest * TEXT + 14, width * 0.42) : 12, right = width - 19, top = 8, bottom = top + spec.rows.length * step;
+    const written = spec.rows.map((row) => (spec.values && row.linked && row.marks.length === 2 ? row.marks.map((mark) => number(mark.v)).join(" \u2192 ") : ""));
+    const beside = Math.max(0, ...written.map((text) => text.length)) * TEXT;
+    const left = widest ? Math.min(widest * TEXT + 14, width * 0.42) : 12, right = width - 19 - (beside && width - left - beside > 160 ? beside : 0), top = 8, bottom = top + spec.rows.length * step;
     const x = linear([low, high], [left, right]);
     (spec.zones || []).forEach(([from, to]) => {
       const a = Math.max(x(from), left), b = Math.min(x(to), right);
@@ -276,6 +290,7 @@
         const text = svg(root, "text", { x: left - 9, y: middle + 4, "text-anchor": "end" }, isolated(shortened(labels[k], Math.max(4, Math.floor((left - 12) / TEXT)))));
         svg(text, "title", {}, labels[k]);
       }
+      if (right < width - 19 && written[k]) svg(root, "text", { x: width - 4, y: middle + 4, "text-anchor": "end", class: "soft" }, written[k]);
       if (row.linked && own.length > 1) svg(root, "line", { x1: x(own[0].v), x2: x(own[own.length - 1].v), y1: middle, y2: middle, class: `whisker ${own[own.length - 1].c}` });
       own.forEach((mark, j) => {
         const shift = spec.spread && own.length > 1 ? (j - (own.length - 1) / 2) * Math.min(9, (step - 8) / own.length) : 0;
@@ -289,7 +304,7 @@
     if (!state.quiet) interactive(canvas, found);
   }
 
-  /* ---------- dots: a gain for each site, ordered ---------- */
+  /* ---------- dots: a gain for each place, ordered ---------- */
 
   function drawDots(host, spec) {
     clear(host);
@@ -310,12 +325,17 @@
     }
     const one = spec.series[host.chosen], places = spec.names.map((name, k) => ({ name, k, v: one.v[k], lo: one.lo[k], hi: one.hi[k] })).filter((place) => known(place.v));
     places.sort((a, b) => b.v - a.v);
-    const won = places.filter((place) => place.v > 0).length, called = spec.value || "gain";
-    if (!spec.value) host.append(el("p", { class: "note" }, `${one.about}: better at ${won} of ${places.length} ${spec.places}, worse at ${places.filter((place) => place.v < 0).length}.`));
+    const won = places.filter((place) => place.v > 0).length, lost = places.filter((place) => place.v < 0).length, called = spec.value || "gain";
+    const same = places.length - won - lost, rest = same ? `, the same at ${same}` : "";
+    if (!spec.value && places.length && !won && !lost) { // nothing to draw: a penalty of 0 was chosen everywhere
+      host.append(el("p", { class: "note" }, `${one.about}: the same as maximum likelihood at all ${places.length} ${spec.places}.`));
+      return;
+    }
+    if (!spec.value) host.append(el("p", { class: "note" }, `${one.about}: better at ${won} of ${places.length} ${spec.places}, worse at ${lost}${rest}.`));
     if (!places.length) return;
-    key(host, [{ name: spec.large, colour: one.c }, ...(spec.small.some(Boolean) ? [{ name: spec.hollow, colour: one.c, look: "hollow" }] : []), ...(places.some((place) => known(place.lo)) ? [{ name: "95 % interval", colour: one.c, look: "whisker" }] : [])]);
+    key(host, [{ name: spec.large, colour: one.c }, ...(spec.small.some(Boolean) ? [{ name: spec.hollow, colour: one.c, look: "hollow" }] : []), ...(places.some((place) => known(place.lo)) ? [{ name: "95% interval", colour: one.c, look: "whisker" }] : [])]);
     const most = Math.max(...spec.n), size = (k, least, top) => Math.max(least, top * Math.sqrt(spec.n[k] / most));
-    const lines = (place) => [place.name, `${called} ${signed(place.v)}`, known(place.lo) ? `95 % interval ${between(place.lo, place.hi, signed)}` : null, `${number(spec.n[place.k])} rows` + (spec.events && known(spec.events[place.k]) ? `, ${number(spec.events[place.k])} events` : "") + (spec.small[place.k] ? " (few)" : "")];
+    const lines = (place) => [place.name, `${called} ${signed(place.v)}`, known(place.lo) ? `95% interval ${between(place.lo, place.hi, signed)}` : null, `${number(spec.n[place.k])} rows` + (spec.events && known(spec.events[place.k]) ? `, ${number(spec.events[place.k])} events` : "") + (spec.small[place.k] ? " (few)" : "")];
     if (places.length <= 30) {
       const rows = places.map((place) => ({ label: place.name, marks: [{ v: place.v, lo: place.lo, hi: place.hi, c: one.c, hollow: spec.small[place.k], r: size(place.k, 3.5, 8), tip: lines(place) }] }));
       const inner = el("div");
@@ -328,7 +348,8 @@
     const values = places.map((place) => place.v), [low, high] = extent([...values, 0]);
     const ends = places.filter((place) => !spec.small[place.k]).flatMap((place) => [place.lo, place.hi]).filter(known);
     const reach = (high - low) * 0.6, domain = padded([Math.max(Math.min(low, ...ends), low - reach), Math.min(Math.max(high, ...ends), high + reach)], 0.04);
-    const y = fitting(values, domain, [bottom, top]), x = linear([-0.8, places.length - 0.2], [left, right]);
+    const named = width < 520 ? 2 : 3, letters = width < 520 ? 16 : 28; // names stand above the first dots
+    const y = fitting(values, domain, [bottom - 6, top + 15 * named]), x = linear([-0.8, places.length - 0.2], [left, right]);
     axisLeft(root, y, { left, right, label: spec.x_label + (y.bent ? ", logarithmic away from 0" : ""), format: "signed", count: 6 });
     svg(root, "line", { x1: left, x2: right, y1: y(0), y2: y(0), class: "zero" });
     svg(root, "text", { x: (left + right) / 2, y: bottom + 28, "text-anchor": "middle", class: "soft" }, `${places.length} ${spec.places}, ${spec.order || "from the largest gain to the largest loss"}`);
@@ -339,7 +360,6 @@
       return { x: at, y: y(place.v), r, tip: lines(place), place };
     });
     found.forEach((mark) => svg(root, "circle", { cx: mark.x, cy: mark.y, r: mark.r, class: `${spec.small[mark.place.k] ? "hollow" : "solid"} ${one.c}` }));
-    const named = width < 520 ? 2 : 3, letters = width < 520 ? 16 : 28;
     nameExtremes(root, found.slice(0, named), letters, 1, top, bottom);
     nameExtremes(root, found.slice(-named).reverse(), letters, -1, top, bottom);
     interactive(canvas, found);
@@ -360,29 +380,41 @@
 
   function drawLines(host, spec) {
     clear(host);
-    if (spec.key) key(host, spec.key);
-    const height = spec.height || 270, canvas = frame(host, height, spec.label), { root, width } = canvas;
-    const left = 56, right = Math.min(width, 760) - 16, top = 26, bottom = height - 44, show = FORMATS[spec.format || "signed"];
+    const series = spec.series;
+    key(host, series.map((one) => ({ name: one.name, colour: one.c, look: { line: one.line, mark: one.mark } })));
+    const height = spec.height || 300, canvas = frame(host, height, spec.label), { root, width } = canvas;
+    const left = 56, right = Math.min(width, 820) - 16, top = 26, bottom = height - 44, show = FORMATS[spec.format || "signed"];
     const bend = spec.scale === "sqrt" ? Math.sqrt : (value) => value;
-    const inner = linear(padded(extent(spec.x.map(bend)), 0.03), [left, right]), x = (value) => inner(bend(value));
-    const all = spec.series.flatMap((one) => [...one.v, ...(one.lo || []), ...(one.hi || [])]).filter(known).concat(known(spec.zero) ? [spec.zero] : []);
-    const y = linear(padded(extent(all), 0.07), [bottom, top]), found = [];
-    axisLeft(root, y, { left, right, label: spec.y_label, format: spec.format || "signed" });
-    axisBottom(root, x, { from: left, to: right, top, bottom, label: spec.x_label, labels: spec.x.map((value) => [value, number(value)]) });
+    const xs = Array.from(new Set(series.flatMap((one) => one.x))).sort((a, b) => a - b);
+    const inner = linear(padded(extent(xs.map(bend)), 0.03), [left, right]), x = (value) => inner(bend(value));
+    const values = series.flatMap((one) => one.v).filter(known), points = values.concat(known(spec.zero) ? [spec.zero] : []), [low, high] = extent(points);
+    const ends = series.flatMap((one) => [...(one.lo || []), ...(one.hi || [])]).filter(known), reach = (high - low || 1) * 0.8; // longer intervals are cut
+    const domain = padded([Math.max(Math.min(low, ...ends), low - reach), Math.min(Math.max(high, ...ends), high + reach)], 0.06);
+    const y = ofSeries(series, domain, [bottom, top]), found = [];
+    axisLeft(root, y, { left, right, label: spec.y_label + (y.bent ? ", logarithmic away from 0" : ""), format: spec.format || "signed" });
+    axisBottom(root, x, { from: left, to: right, top, bottom, label: spec.x_label, labels: xs.map((value) => [value, number(value)]) });
     if (known(spec.zero)) svg(root, "line", { x1: left, x2: right, y1: y(spec.zero), y2: y(spec.zero), class: "zero" });
-    for (const one of spec.series) {
-      const own = spec.x.map((value, k) => ({ k, at: x(value), v: one.v[k] })).filter((point) => known(point.v));
-      if (one.lo) svg(root, "path", { d: `M${own.map((p) => `${p.at} ${y(known(one.hi[p.k]) ? one.hi[p.k] : p.v)}`).join("L")}L${own.slice().reverse().map((p) => `${p.at} ${y(known(one.lo[p.k]) ? one.lo[p.k] : p.v)}`).join("L")}Z`, class: `band ${one.c}` });
-      svg(root, "path", { d: "M" + own.map((p) => `${p.at} ${y(p.v)}`).join("L"), class: `stroke ${one.c}` });
+    const cut = (value) => Math.max(top, Math.min(bottom, y(value)));
+    series.forEach((one, i) => {
+      const aside = (i - (series.length - 1) / 2) * 7, own = one.x.map((value, k) => ({ k, at: x(value) + aside, v: one.v[k] })).filter((point) => known(point.v));
       own.forEach((p) => {
-        svg(root, "circle", { cx: p.at, cy: y(p.v), r: 4.5, class: `solid ${one.c}` });
-        found.push({ x: p.at, y: y(p.v), r: 4.5, tip: [`${number(spec.x[p.k])} ${spec.unit || ""}`, `${one.name} ${show(p.v)}`, one.lo && known(one.lo[p.k]) ? `95 % interval ${between(one.lo[p.k], one.hi[p.k], show)}` : null, one.about ? one.about[p.k] : null] });
+        if (one.lo && known(one.lo[p.k])) svg(root, "line", { x1: p.at, x2: p.at, y1: cut(one.lo[p.k]), y2: cut(one.hi[p.k]), class: `whisker ${one.c}` });
       });
-    }
+      svg(root, "path", { d: "M" + own.map((p) => `${p.at} ${y(p.v)}`).join("L"), class: `stroke ${one.line} ${one.c} series` });
+      own.forEach((p) => {
+        svg(root, "path", { d: SHAPES[one.mark](p.at, y(p.v), 5), class: `solid ${one.c}` });
+        found.push({ x: p.at, y: y(p.v), r: 5, tip: [one.name, `${number(one.x[p.k])} ${spec.unit || ""}: ${show(p.v)}`, one.lo && known(one.lo[p.k]) ? `95% interval ${between(one.lo[p.k], one.hi[p.k], show)}` : null, one.about ? one.about[p.k] : null] });
+      });
+    });
     interactive(canvas, found, { reach: 40 });
   }
+  /* Logarithmic away from 0 where one line is more than twenty times as high as another: both are to be read. */
+  function ofSeries(series, domain, range) {
+    const tops = series.map((one) => Math.max(...one.v.filter(known).map(Math.abs))).filter((top) => top > 0);
+    return tops.length && Math.max(...tops) > 20 * Math.min(...tops) ? signedLog(domain, range, Math.min(...tops) / 2) : linear(domain, range);
+  }
 
-  /* ---------- calibration: shares in intervals by site, and PIT histograms ---------- */
+  /* ---------- calibration: shares in intervals by place, and PIT histograms ---------- */
 
   /* Spread dots of nearly the same height to both sides, so that none hides another; closer together where they are many. */
   function swarm(values, place, gap, most) {
@@ -397,7 +429,7 @@
     });
     return away.includes(null) ? swarm(values, place, gap * 0.8, most) : away;
   }
-  /* Shares between which 95 % of the sites with n rows lie if intervals cover the share that they should. */
+  /* Shares between which 95% of the places with n rows lie if intervals cover the share that they should. */
   function limits(n, share) {
     if (n > 400) {
       const more = 1.96 * Math.sqrt((share * (1 - share)) / n);
@@ -415,7 +447,7 @@
   function drawCoverage(host, spec) {
     clear(host);
     const sites = spec.sites.length > 0;
-    key(host, [...spec.strategies.map((one) => ({ name: `${one.name}, all rows`, colour: one.c, look: "diamond" })), { name: "nominal level", colour: "c0", look: "nominal" }, ...(sites ? [{ name: "one site, maximum likelihood", colour: "c4" }, ...(spec.small.some(Boolean) ? [{ name: spec.hollow, colour: "c4", look: "hollow" }] : []), { name: "where 95 % of the sites should be", colour: "c4", look: "band" }] : [])]);
+    key(host, [...spec.strategies.map((one) => ({ name: `${one.name}, mean over places`, colour: one.c, look: "diamond" })), { name: "nominal level", colour: "c0", look: "nominal" }, ...(sites ? [{ name: "one place, maximum likelihood", colour: "c4" }, ...(spec.small.some(Boolean) ? [{ name: spec.hollow, colour: "c4", look: "hollow" }] : []), { name: "where 95% of the places should be", colour: "c4", look: "band" }] : [])]);
     const grid = el("div", { class: "panels" }), panels = spec.levels.map((level) => el("div", { class: "panel" }, el("h4", {}, `${percent(level)} intervals`)));
     host.append(grid);
     grid.append(...panels);
@@ -428,20 +460,24 @@
       axisLeft(root, y, { left, right: width - 4, label: "share of left-out rows inside", format: "percent" });
       if (sites) {
         const steps = [1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000].filter((n) => n >= least && n <= most);
-        axisBottom(root, x, { from: left, to: right, top: bottom, bottom, label: "rows of the site", labels: (steps.length > 1 ? steps : [least, most]).map((n) => [n, number(n)]) });
+        axisBottom(root, x, { from: left, to: right, top: bottom, bottom, label: "rows of the place", labels: (steps.length > 1 ? steps : Array.from(new Set([least, most]))).map((n) => [n, number(n)]) });
         const counts = Array.from(new Set(Array.from({ length: 60 }, (_, k) => Math.round(least * Math.pow(most / least, k / 59))))), ends = counts.map((n) => limits(n, level));
-        svg(root, "path", { d: "M" + counts.map((n, k) => `${x(n)} ${y(Math.min(1, ends[k][1]))}`).join("L") + "L" + counts.map((n, k) => `${x(n)} ${y(Math.max(bottomShare, ends[k][0]))}`).reverse().join("L") + "Z", class: "band c4" });
+        if (counts.length === 1) svg(root, "rect", { x: left, width: right - left, y: y(ends[0][1]), height: y(Math.max(bottomShare, ends[0][0])) - y(ends[0][1]), class: "band c4" });
+        else svg(root, "path", { d: "M" + counts.map((n, k) => `${x(n)} ${y(Math.min(1, ends[k][1]))}`).join("L") + "L" + counts.map((n, k) => `${x(n)} ${y(Math.max(bottomShare, ends[k][0]))}`).reverse().join("L") + "Z", class: "band c4" });
       }
       svg(root, "line", { x1: left, x2: width - 4, y1: y(level), y2: y(level), class: "nominal" });
+      const seen = new Map(); // places with the same size and share stand side by side
       spec.sites.forEach((values, k) => {
         if (!known(values[j])) return;
-        const mark = { x: x(spec.n[k]), y: y(values[j]), r: 3.4, tip: [spec.names[k], `${percent(values[j])} of its ${number(spec.n[k])} rows are in ${percent(level)} intervals`] };
+        const same = `${spec.n[k]} ${values[j]}`, place = seen.get(same) || 0, gap = least === most ? 8 : 3;
+        seen.set(same, place + 1);
+        const mark = { x: x(spec.n[k]) + Math.min(gap * Math.ceil(place / 2), 40) * (place % 2 ? 1 : -1), y: y(values[j]), r: 3.4, tip: [spec.names[k], `${percent(values[j])} of its ${number(spec.n[k])} rows are in ${percent(level)} intervals`] };
         svg(root, "circle", { cx: mark.x, cy: mark.y, r: 3.4, class: `${spec.small[k] ? "hollow" : "solid"} c4`, opacity: 0.75 });
         found.push(mark);
       });
       spec.strategies.forEach((one, i) => {
         if (!known(one.v[j])) return;
-        const mark = { x: right + 14 + 13 * i, y: y(one.v[j]), r: 6, tip: [one.name, `${percent(one.v[j])} of all left-out rows are in ${percent(level)} intervals`] };
+        const mark = { x: right + 14 + 13 * i, y: y(one.v[j]), r: 6, tip: [one.name, `${percent(one.v[j])} of left-out rows are in ${percent(level)} intervals, on average over places`] };
         svg(root, "path", { d: diamond(mark.x, mark.y, 6.5), class: `solid ${one.c}` });
         found.push(mark);
       });
@@ -505,7 +541,7 @@
   }
   function drawExplorer(host, spec) {
     const xis = (spec.views || spec.path || spec.effects).xis;
-    if (!host.state) host.state = { k: nearest(xis, spec.start), shown: spec.views ? spec.views.profiles.map((_, k) => k < 6) : [], way: null };
+    if (!host.state) host.state = { k: nearest(xis, spec.start), shown: spec.views ? chosenFirst(spec.views.profiles) : [], way: null };
     const state = host.state, hadFocus = host.contains(document.activeElement) ? document.activeElement.id : null;
     clear(host);
     const updates = [], prefix = host.parentNode.id;
@@ -530,6 +566,11 @@
     if (hadFocus && document.getElementById(hadFocus)) document.getElementById(hadFocus).focus();
   }
 
+  /* Up to six profiles are shown at first, the new place (which comes last) among them. */
+  function chosenFirst(profiles) {
+    const last = profiles.length - 1, fresh = last > 5 && profiles[last].name === "new place";
+    return profiles.map((_, k) => k < (fresh ? 5 : 6) || (fresh && k === last));
+  }
   const WAYS = { density: "density", survival: "survival curve" };
   function views(host, own, state, updates, redraw) {
     const ways = own.kind === "classes" ? ["density"] : ["density", "survival"].filter((way) => own.profiles.some((profile) => profile[way]));
@@ -556,26 +597,27 @@
       controls.append(group);
     }
     if (controls.childNodes.length) host.append(controls);
-    const bars = own.kind === "classes" || (own.kind === "counts" && state.way === "density" && own.x.length <= 40);
+    const bars = own.kind === "classes" || (own.kind === "counts" && state.way === "density" && own.x.length <= 16);
     key(host, bars ? [{ name: "maximum likelihood", colour: "c0", look: "tick" }, { name: "at this xi", colour: "c1", look: "bar" }] : [{ name: "maximum likelihood", colour: "c0", look: "dashed" }, { name: "at this xi", colour: "c1", look: "line" }]);
     const grid = el("div", { class: "panels" });
     host.append(grid);
     const made = [];
     own.profiles.forEach((profile, k) => {
       if (!state.shown[k] || !profile[state.way]) return;
-      const under = el("p", { class: "under" }), inner = el("div", { class: "panel" }, el("h4", { dir: "auto", title: profile.name }, shortened(profile.name, 80)), profile.about ? el("p", { class: "under" }, profile.about) : null, under);
+      const under = el("p", { class: "under" }), inner = el("div", { class: "panel profile" }, el("h4", { dir: "auto", title: profile.name }, shortened(profile.name, 80)), el("p", { class: "under" }, [profile.about, behind(profile)].filter(Boolean).join(", ")), under);
       grid.append(inner);
       made.push(() => (bars ? barPanel : curvePanel)(inner, own, profile, state.way, under));
     });
     made.forEach((panel) => updates.push(panel())); // after all are placed: they share the width
     if (!grid.childNodes.length) grid.append(el("p", { class: "note" }, "Choose at least one profile."));
   }
-  const medianText = (profile, reference, k) => (profile.median && known(profile.median[k]) && known(profile.median[reference]) ? `median ${alike(profile.median[reference], profile.median)} by maximum likelihood, ${alike(profile.median[k], profile.median)} at this xi` : "");
+  const medianText = (profile, reference, k) => (profile.median && known(profile.median[k]) && known(profile.median[reference]) ? `median ${alike(profile.median[reference], profile.median)}, at this xi ${alike(profile.median[k], profile.median)}` : "");
   function alike(value, values) { // with as many decimals as the largest of the values needs
+    if (values.filter(known).every(Number.isInteger)) return number(value);
     const size = Math.floor(Math.log10(Math.max(...values.filter(known).map(Math.abs)) || 1)), text = value.toFixed(Math.max(0, Math.min(6, 2 - size)));
     return Math.abs(value) >= 10000 ? number(Math.round(value)) : minus(text);
   }
-  const behind = (profile) => (known(profile.n) ? `${number(profile.n)} rows` : null);
+  const behind = (profile) => (known(profile.n) ? `n = ${number(profile.n)}` : null);
 
   function curvePanel(inner, own, profile, way, under) {
     const curves = profile[way], reference = nearest(own.xis, 0), survival = way === "survival";
@@ -585,8 +627,8 @@
     const most = survival ? 1 : Math.max(...curves.filter(Boolean).flat().filter(known));
     const y = linear([0, most * (survival ? 1 : 1.04)], [bottom, top]);
     if (survival) axisLeft(root, y, { left, right, label: "share still without the event", format: "percent", count: 4 });
-    else svg(root, "text", { x: left, y: 11, class: "soft" }, "density");
-    axisBottom(root, x, { from: left, to: right, top: survival ? bottom : top, bottom, label: own.x_label, count: Math.max(2, Math.floor(width / 85)) });
+    else svg(root, "text", { x: left, y: 11, class: "soft" }, own.kind === "counts" ? "probability" : "density");
+    axisBottom(root, x, { from: left, to: right, top: survival ? bottom : top, bottom, label: own.x_label, count: Math.max(3, Math.floor(width / 60)) });
     svg(root, "line", { x1: left, x2: right, y1: bottom, y2: bottom, class: "zero" });
     const path = (curve) => (curve ? "M" + own.x.slice(from, to + 1).map((value, k) => `${x(value).toFixed(1)} ${y(known(curve[from + k]) ? curve[from + k] : 0).toFixed(1)}`).join("L") : "");
     const area = svg(root, "path", { class: "area c1" });
@@ -605,14 +647,14 @@
       moving.setAttribute("d", path(curves[now]));
       area.setAttribute("d", survival || !curves[now] ? "" : `${path(curves[now])}L${right} ${bottom}L${left} ${bottom}Z`);
       found.forEach((mark) => mark.follow());
-      under.textContent = [behind(profile), medianText(profile, reference, now)].filter(Boolean).join("; ");
+      under.textContent = medianText(profile, reference, now);
       return "";
     };
   }
   /* The part of the grid where any profile has density: the same for all of them. */
   function shownRange(own, way) {
     if (way === "survival") return [0, own.x.length - 1];
-    const some = own.x.map((_, j) => own.profiles.some((profile) => profile.density && profile.density.some((curve) => curve && curve[j] > 0.004 * Math.max(...curve))));
+    const some = own.x.map((_, j) => own.profiles.some((profile) => profile.density && profile.density.some((curve) => curve && curve[j] > (own.kind === "counts" ? 0.02 : 0.004) * Math.max(...curve))));
     const from = some.indexOf(true), to = some.lastIndexOf(true);
     return from < 0 || to - from < 2 ? [0, own.x.length - 1] : [from, to];
   }
@@ -642,7 +684,7 @@
         bar.setAttribute("width", Math.max(x(value) - left, 0));
         mark.x = x(value);
       });
-      under.textContent = [behind(profile), medianText(profile, reference, now)].filter(Boolean).join("; ");
+      under.textContent = medianText(profile, reference, now);
       return "";
     };
   }
@@ -659,7 +701,7 @@
     const order = loss.map((row, k) => ({ k, v: [...row].reverse().find(known) })).filter((one) => known(one.v)).sort((p, q) => q.v - p.v);
     const named = order.length > 4 ? [order[0], order[1], order[order.length - 2], order[order.length - 1]] : order, few = loss.length <= 6;
 
-    const canvas = frame(a, 300, `Gain over xi: the middle half, 80 % and extremes of the ${spec.places}.`), { root, width } = canvas;
+    const canvas = frame(a, 300, `Gain over xi: the middle half, 80% and extremes of the ${spec.places}.`), { root, width } = canvas;
     const letters = width < 400 ? 12 : 17, left = 54, right = width - letters * 6.6 - 8, top = 26, bottom = 256, domain = padded(extent([...all, 0]), 0.09), y = fitting(all, domain, [bottom, top]);
     const x = linear([0, xis.length - 1], [left + 8, right - 8]), found = [];
     axisLeft(root, y, { left, right, label: "gain per row over xi = 0" + (y.bent ? " (logarithmic away from 0)" : ""), format: "signed", count: 6 });
@@ -679,7 +721,7 @@
     const cursor = svg(root, "line", { y1: top, y2: bottom, class: "cursor" });
     xis.forEach((xi, k) => found.push({ x: x(k), y: y(at(0.5)[k]), tip: [`xi = ${strength(xi)}`, `median gain ${signed(at(0.5)[k])}`, few ? null : `middle half ${between(at(0.25)[k], at(0.75)[k], signed)}`, `from ${signed(extent(column(k))[0])} to ${signed(extent(column(k))[1])}`] }));
     interactive(canvas, found, { onlyX: true });
-    key(a, [{ name: "median", colour: "c1", look: "line" }, ...(few ? [] : [{ name: "middle half and 80 %", colour: "c1", look: "band" }]), { name: few ? spec.places : "extremes", colour: "c4", look: "line" }]);
+    key(a, [{ name: "median", colour: "c1", look: "line" }, ...(few ? [] : [{ name: "middle half and 80%", colour: "c1", look: "band" }]), { name: few ? spec.places : "extremes", colour: "c4", look: "line" }]);
 
     const second = frame(b, 300, `Gains of all ${spec.places} at the chosen xi.`), w = second.width, across = fitting(all, domain, [14, w - 14]), middle = 140;
     axisBottom(second.root, across, { from: 10, to: w - 10, top: 26, bottom: 256, label: "gain per row over xi = 0", format: "signed" });
@@ -687,15 +729,15 @@
     svg(second.root, "text", { x: across(0) - 8, y: 18, "text-anchor": "end", class: "soft" }, across(0) > 70 ? "\u2190 worse" : "");
     svg(second.root, "text", { x: across(0) + 8, y: 18, class: "soft" }, w - across(0) > 70 ? "better \u2192" : "");
     let now = 0;
-    const marks = loss.map((row, k) => ({ k, r: 4, tip: () => [spec.names[k], `gain ${signed(row[now])} at xi = ${strength(xis[now])}`, `${number(spec.n[k])} rows`] }));
-    marks.forEach((mark) => { mark.node = svg(second.root, "circle", { r: 4, class: `${spec.small[mark.k] ? "hollow" : "solid"} c1 moves site` }); });
+    const dot = loss.length <= 40 ? 6 : 4, marks = loss.map((row, k) => ({ k, r: dot, tip: () => [spec.names[k], `gain ${signed(row[now])} at xi = ${strength(xis[now])}`, `${number(spec.n[k])} rows`] }));
+    marks.forEach((mark) => { mark.node = svg(second.root, "circle", { r: dot, class: `${spec.small[mark.k] ? "hollow" : "solid"} c1 moves site` }); });
     const visible = [];
     interactive(second, visible.length ? visible : marks);
     updates.push((xi) => {
       now = nearest(xis, xi);
       set(cursor, { x1: x(now), x2: x(now) });
       const own = marks.filter((mark) => known(loss[mark.k][now]));
-      const away = swarm(own.map((mark) => loss[mark.k][now]), across, 8.4, 104);
+      const away = swarm(own.map((mark) => loss[mark.k][now]), across, 2.1 * dot, 104);
       marks.forEach((mark) => { mark.x = mark.y = -99; mark.node.setAttribute("visibility", "hidden"); });
       own.forEach((mark, i) => {
         mark.x = across(loss[mark.k][now]);
@@ -712,14 +754,14 @@
     const { xis, rows, unit } = spec.effects, reference = nearest(xis, 0);
     const all = rows.flatMap((row) => row.values).filter(known);
     if (!all.length) return;
-    host.append(el("h3", {}, "Coefficients"));
+    host.append(el("h3", {}, "Average effects of the covariates"));
     key(host, [{ name: "maximum likelihood", colour: "c0", look: "hollow" }, { name: "at this xi", colour: "c1" }]);
-    const inner = el("div"), labels = rows.map((row) => row.name + (row.per ? `, ${row.per}` : ""));
+    const inner = el("div"), labels = rows.map((row) => row.name + (row.per ? `, ${row.per === "unit" ? "per unit" : row.per}` : ""));
     host.append(inner);
     updates.push((xi) => {
       const now = nearest(xis, xi);
       drawRows(inner, {
-        label: `Coefficients at xi = ${strength(xis[now])}: ${unit}.`, x_label: unit, zero: 0, domain: padded(extent([...all, 0])),
+        label: `Average effects at xi = ${strength(xis[now])}: ${unit}.`, values: true, x_label: unit, zero: 0, domain: padded(extent([...all, 0])),
         rows: rows.map((row, k) => ({ label: labels[k], linked: true, about: unit, marks: [{ v: row.values[reference], c: "c0", hollow: true, name: "maximum likelihood" }, { v: row.values[now], c: "c1", name: `xi = ${strength(xis[now])}` }] })),
       });
       return "";

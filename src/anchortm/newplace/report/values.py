@@ -12,9 +12,11 @@ from anchortm.plotting.style import shortened
 __all__ = [
     "LONGEST",
     "colour_of",
+    "covariate",
     "error",
     "gain",
     "known",
+    "label_of",
     "name",
     "number",
     "p_value",
@@ -80,15 +82,17 @@ def whole(value: Any) -> str:
 def gain(value: Any) -> str:
     """Return a gain with its sign and three decimals: smaller changes of the log-likelihood do not matter.
 
+    From 10 on one decimal is enough.
+
     Examples
     --------
     >>> from anchortm.newplace.report.values import gain
-    >>> gain(0.01234), gain(-0.5), gain(0.0)
-    ('+0.012', '−0.500', '0.000')
+    >>> gain(0.01234), gain(-0.5), gain(0.0), gain(20.9625)
+    ('+0.012', '−0.500', '0.000', '+21.0')
     """
     if not known(value) or math.isinf(value):
         return number(value)
-    text = f"{value:+.3f}"
+    text = f"{value:+.{3 if abs(value) < 10 else 1}f}"
     return "0.000" if float(text) == 0 else text.replace("-", MINUS)
 
 
@@ -110,11 +114,20 @@ def trimmed(text: str) -> str:
 
 
 def percent(value: Any) -> str:
-    """Return a share in percent."""
+    """Return a share in percent; only a whole is 100%.
+
+    Examples
+    --------
+    >>> from anchortm.newplace.report.values import percent
+    >>> percent(0.5), percent(0.034), percent(0.991), percent(0.9999), percent(1.0)
+    ('50%', '3.4%', '99.1%', '> 99.9%', '100%')
+    """
     if not known(value):
         return NONE
-    places = 1 if 0 < abs(value) < 0.1 else 0
-    return f"{100 * value:.{places}f} %".replace("-", MINUS).replace(" ", NARROW)
+    if 0.9995 <= value < 1:
+        return "> 99.9%"
+    places = 1 if 0 < abs(value) < 0.1 or 0.99 < value < 1 else 0
+    return f"{100 * value:.{places}f}%".replace("-", MINUS)
 
 
 def p_value(value: Any) -> str:
@@ -132,6 +145,33 @@ def strength(xi: Any) -> str:
 def name(value: Any, most: int = LONGEST) -> str:
     """Return a name as one line of at most so many letters, with control characters as codes."""
     return NONE if value is None else shortened(plain(str(value)), most)
+
+
+def covariate(value: Any) -> str:
+    """Return the name of a covariate, without the mark of its coding.
+
+    Examples
+    --------
+    >>> from anchortm.newplace.report.values import covariate
+    >>> covariate("cd[T.yes]"), covariate("log(ram)")
+    ('cd[yes]', 'log(ram)')
+    """
+    return name(value).replace("[T.", "[")
+
+
+def label_of(strategy: object, xi: Any = None) -> str:
+    """Return what a strategy is called, perhaps with its strength.
+
+    Examples
+    --------
+    >>> from anchortm.newplace.report.values import label_of
+    >>> label_of("ml"), label_of("anchored(3)"), label_of("anchored", 10.0), label_of("widened", 0.0)
+    ('maximum likelihood', 'anchored, xi = 3', 'anchored, xi = 10', 'widened')
+    """
+    kind, _, inside = name(strategy).partition("(")
+    label = {"ml": "maximum likelihood", "null": "no covariates", "recalibrate": "recalibrated"}.get(kind, kind)
+    own = inside.rstrip(")") if inside else strength(xi) if known(xi) and xi > 0 else ""
+    return f"{label}, xi = {own}" if own else label
 
 
 def colour_of(strategy: object) -> str:

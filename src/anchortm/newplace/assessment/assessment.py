@@ -118,16 +118,9 @@ class Assessment:
 
     @property
     def identification(self) -> str | None:
-        """Return whether the places have more directions than the model has parameters, in words."""
-        if not self.sites.means:
-            return None
-        n, p = len(self.sites.labels), len(self.sites.means)
-        if n <= p + 1:
-            return None
-        return (
-            f"There are {n} places and {p} covariate{'s' if p > 1 else ''}: moving coefficients alone cannot make the "
-            "mean residuals of all places 0, so a large xi also widens predictions."
-        )
+        """Return whether a large xi moves coefficients or only widens predictions, in words; None if unknown."""
+        found = self.evidence.identification
+        return None if found is None else str(found.sentence)
 
     @property
     def labels_sentence(self) -> str:

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from anchortm._typing import Array
-from anchortm.diagnostics import first_stage, location_shift, score_test
+from anchortm.diagnostics import first_stage, location_shift, over_identification, score_test
 from anchortm.diagnostics.movable import FEWEST as FEWEST_MOVABLE
 from anchortm.exceptions import AnchorTMError
 from anchortm.models.given import Given
 from anchortm.selection.designs import Direction
 from anchortm.selection.further import INSIDE
+from anchortm.selection.path import anchor_path
 from anchortm.selection.places import Places
 
 __all__ = ["Evidence", "NewPlace", "attempted", "covariates_of", "evidence_of", "new_place", "residual_means"]
 
+LARGE = (100.0, 1000.0)  # values of xi that show whether the penalty vanishes
 Z = 1.96  # of intervals for mean residuals
 
 
@@ -39,6 +41,8 @@ class Evidence:
         How strongly the anchors shift the covariates.
     location : LocationShift or None
         Whether these shifts predict where the fit errs.
+    identification : OverIdentification or None
+        Whether there are more directions of the anchors than the model can follow.
     notes : list of str
         What could not be computed, and why.
     """
@@ -48,6 +52,7 @@ class Evidence:
     test: Any = None
     stage: Any = None
     location: Any = None
+    identification: Any = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -100,10 +105,17 @@ def evidence_of(rows: Given, places: Places, ml: Any, cut: int | None, seed: int
             lambda: location_shift(rows.model, rows.X, rows.y, environments, cut=cut, random_state=seed, **beside),
             notes,
         )
+    identification = attempted("over-identification", lambda: _identification(rows, beside), notes) if found else None
     residuals = attempted("mean residuals", lambda: residual_means(rows, places, ml), notes)
     if residuals is None:
         residuals = np.full((places.n, 3), np.nan)
-    return Evidence(found, residuals, test, stage, location, notes)
+    return Evidence(found, residuals, test, stage, location, identification, notes)
+
+
+def _identification(rows: Given, beside: dict[str, Any]) -> Any:
+    """Return how coefficients and the spread of predictions change as xi grows."""
+    path = anchor_path(rows.model, rows.X, rows.y, rows.anchors, [0.0, *LARGE], **beside)
+    return over_identification(path, rows.X)
 
 
 def residual_means(rows: Given, places: Places, ml: Any) -> Array:

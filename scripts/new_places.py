@@ -45,9 +45,7 @@ def part(case: Case, found: Assessment) -> str:
     for name in ("nll", "gain", "se", "coverage"):
         table[name] = (table[name] + 0.0).map(lambda value: "" if value != value else f"{value:.2f}")
     table["mae"] = table["mae"].map(lambda value: "" if value != value else f"{value:.3g}")
-    lines = [
-        "- " + text for text in (found.new.sentence, advice.sentence, advice.gain_sentence, *advice.reasons) if text
-    ]
+    lines = [f"- {text}" for text in (found.new.sentence, *advice.lines)]
     body = "\n".join([*lines, "", f"*Then:* {shown.sentence}", "", "```text", table.to_string(index=False), "```"])
     return f"\n## {case.name}: {case.held}\n\n{body}\n"
 

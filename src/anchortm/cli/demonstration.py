@@ -81,7 +81,7 @@ def _assess(folder: Path, say: Any) -> Path:
     names = [name for name in case.new.columns if name != "price"]
     found = atm.assess(case.model, case.formula, case.known, new=case.new[names], strategies=["widened", "anchored"])
     advice = found.recommendation.main
-    for line in (found.new.sentence if found.new else "", advice.sentence, *advice.reasons):
+    for line in (found.new.sentence if found.new else "", *advice.lines):
         say(f"- {line}")
     found = found.with_outcomes(case.new)
     assert found.held_back is not None  # noqa: S101

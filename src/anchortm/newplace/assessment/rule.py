@@ -136,23 +136,37 @@ class Advice:
         return f"Expected gain over maximum likelihood: {signed(self.gain)} in log-likelihood per row{ends}."
 
     @property
+    def stability_sentence(self) -> str:
+        """Return how stable the answer is, in words; empty if that was not computed."""
+        if math.isnan(self.stability):
+            return ""
+        draws = "all draws" if self.stability == 1.0 else f"{self.stability:.0%} of the draws"
+        return f"If places are drawn again, the recommendation is the same in {draws}."
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the recommendation, what it gains, why, and how stable it is: a sentence each."""
+        said = (self.sentence, self.gain_sentence, *self.reasons, self.stability_sentence)
+        return [text for text in said if text]
+
+    @property
     def sentence(self) -> str:
         """Return the recommendation as a sentence."""
         return f"{DESIGNS[self.design].capitalize()}: {self.headline[0].lower()}{self.headline[1:]}."
 
     def __repr__(self) -> str:
-        return "\n".join(part for part in (self.sentence, self.gain_sentence, *self.reasons) if part)
+        return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
         facts = {"strategy": self.strategy, "xi": f"{self.xi:g}", "how sure": self.confidence}
-        return report(self.sentence, facts, *(text for text in (self.gain_sentence, *self.reasons) if text))
+        return report(self.sentence, facts, *self.lines[1:])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as plain values; numbers that are not known are NaN."""
         found: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
         found |= {name: getattr(self, name) for name in ("headline", "gain_sentence", "sentence")}
         found["interval"] = None if self.interval is None else list(self.interval)
-        found["reasons"] = list(self.reasons)
+        found["reasons"] = [text for text in (*self.reasons, self.stability_sentence) if text]
         return found
 
 
@@ -259,14 +273,14 @@ def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping
                 f"No strategy predicts the {n} left-out places better than maximum likelihood by more than {GAIN:g} "
                 f"per row on average (the best, {names[best]!r}, changes it by {signed(gains[best], 3)})."
             )
-        return replace(advice, reasons=(text, *_same(advice, stability)), stability=_share("ml", stability))
+        return replace(advice, reasons=(text,), stability=_share("ml", stability))
     k = names.index(taken)
     final = finals[taken]
     text = (
         f"{_called(taken)} predicts {int((regret[k] < 0.0).sum())} of {n} left-out places better than maximum "
         f"likelihood, on average by more than chance (p = {test.pvalue[k]:.2g})."
     )
-    advice = Advice(
+    return Advice(
         "like",
         taken,
         float(getattr(final, "xi_", 0.0)),
@@ -275,8 +289,9 @@ def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping
         _interval(-regret[k]),
         f"{LEVEL:.0%} bootstrap interval over places",
         float(getattr(final, "widened_", 1.0)),
+        stability=_share(taken, stability),
+        reasons=(text,),
     )
-    return replace(advice, reasons=(text, *_same(advice, stability)), stability=_share(taken, stability))
 
 
 def advice_further(found: Comparison, n: int, stability: Mapping[str, float] | None) -> Advice:
@@ -292,7 +307,7 @@ def advice_further(found: Comparison, n: int, stability: Mapping[str, float] | N
             ends = (float(gains.min()), float(gains.max()))
             said = "folds that leave the outermost places out"
             advice = replace(advice, gain=float(gains.mean()), interval=ends, interval_is=f"range over {said}")
-    return replace(advice, reasons=(*_why_further(further), *_same(advice, stability)))
+    return replace(advice, reasons=tuple(_why_further(further)))
 
 
 def too_few(n: int) -> Advice:
@@ -420,15 +435,6 @@ def _interval(values: Array) -> tuple[float, float]:
 
 def _share(strategy: str, stability: Mapping[str, float] | None) -> float:
     return math.nan if stability is None else stability.get(strategy, 0.0)
-
-
-def _same(advice: Advice, stability: Mapping[str, float] | None) -> list[str]:
-    """Return how stable the answer is, in words."""
-    share = _share(advice.strategy, stability)
-    if math.isnan(share):
-        return []
-    draws = "all draws" if share == 1.0 else f"{share:.0%} of the draws"
-    return [f"If places are drawn again, the recommendation is the same in {draws}."]
 
 
 def _called(name: str) -> str:

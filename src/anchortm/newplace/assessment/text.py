@@ -61,7 +61,7 @@ def _stacked(frames: list[pd.DataFrame]) -> pd.DataFrame:
 def _answer(found: Assessment) -> list[str]:
     lines = []
     for advice in found.recommendation.given:
-        lines += [advice.sentence, *([advice.gain_sentence] if advice.gain_sentence else []), *advice.reasons]
+        lines += advice.lines
     return lines if found.new is None else [found.new.sentence, *lines]
 
 

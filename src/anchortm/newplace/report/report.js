@@ -121,8 +121,9 @@
     return scale;
   }
   /* The scale that suits: logarithmic where the largest value is more than eight times as large as most. */
+  const heading = (label, scale, width) => (scale.bent ? (width < 520 ? label.replace(/ over .*/, "") : label) + ", logarithmic away from 0" : label);
   function fitting(values, domain, range) {
-    const sizes = values.map(Math.abs), typical = quantile(sizes, 0.75);
+    const sizes = values.map(Math.abs).filter((size) => size > 0), typical = quantile(sizes, 0.75);
     return typical > 0 && Math.max(...sizes) > 8 * typical ? signedLog(domain, range, typical / 2) : linear(domain, range);
   }
   function padded([low, high], share = 0.05) {
@@ -273,8 +274,8 @@
     const widest = Math.max(0, ...labels.map((label) => Array.from(label).length));
     const step = spec.step || 26, height = spec.rows.length * step + (spec.x_label ? 40 : 18) + 8;
     const canvas = frame(host, height, spec.label), { root, width } = canvas;
-    const written = spec.rows.map((row) => (spec.values && row.linked && row.marks.length === 2 ? row.marks.map((mark) => number(mark.v)).join(" \u2192 ") : ""));
-    const beside = Math.max(0, ...written.map((text) => text.length)) * TEXT;
+    const written = spec.rows.map((row) => (spec.letters && row.marks.length === 2 ? row.marks.map((mark) => number(mark.v)).join(" \u2192 ") : ""));
+    const beside = (spec.letters || 0) * TEXT;
     const left = widest ? Math.min(widest * TEXT + 14, width * 0.42) : 12, right = width - 19 - (beside && width - left - beside > 160 ? beside : 0), top = 8, bottom = top + spec.rows.length * step;
     const x = linear([low, high], [left, right]);
     (spec.zones || []).forEach(([from, to]) => {
@@ -350,7 +351,7 @@
     const reach = (high - low) * 0.6, domain = padded([Math.max(Math.min(low, ...ends), low - reach), Math.min(Math.max(high, ...ends), high + reach)], 0.04);
     const named = width < 520 ? 2 : 3, letters = width < 520 ? 16 : 28; // names stand above the first dots
     const y = fitting(values, domain, [bottom - 6, top + 15 * named]), x = linear([-0.8, places.length - 0.2], [left, right]);
-    axisLeft(root, y, { left, right, label: spec.x_label + (y.bent ? ", logarithmic away from 0" : ""), format: "signed", count: 6 });
+    axisLeft(root, y, { left, right, label: heading(spec.x_label, y, width), format: "signed", count: 6 });
     svg(root, "line", { x1: left, x2: right, y1: y(0), y2: y(0), class: "zero" });
     svg(root, "text", { x: (left + right) / 2, y: bottom + 28, "text-anchor": "middle", class: "soft" }, `${places.length} ${spec.places}, ${spec.order || "from the largest gain to the largest loss"}`);
     const cut = (value) => Math.max(top - 4, Math.min(bottom + 4, y(value)));
@@ -391,7 +392,7 @@
     const ends = series.flatMap((one) => [...(one.lo || []), ...(one.hi || [])]).filter(known), reach = (high - low || 1) * 0.8; // longer intervals are cut
     const domain = padded([Math.max(Math.min(low, ...ends), low - reach), Math.min(Math.max(high, ...ends), high + reach)], 0.06);
     const y = ofSeries(series, domain, [bottom, top]), found = [];
-    axisLeft(root, y, { left, right, label: spec.y_label + (y.bent ? ", logarithmic away from 0" : ""), format: spec.format || "signed" });
+    axisLeft(root, y, { left, right, label: heading(spec.y_label, y, width), format: spec.format || "signed" });
     axisBottom(root, x, { from: left, to: right, top, bottom, label: spec.x_label, labels: xs.map((value) => [value, number(value)]) });
     if (known(spec.zero)) svg(root, "line", { x1: left, x2: right, y1: y(spec.zero), y2: y(spec.zero), class: "zero" });
     const cut = (value) => Math.max(top, Math.min(bottom, y(value)));
@@ -704,7 +705,7 @@
     const canvas = frame(a, 300, `Gain over xi: the middle half, 80% and extremes of the ${spec.places}.`), { root, width } = canvas;
     const letters = width < 400 ? 12 : 17, left = 54, right = width - letters * 6.6 - 8, top = 26, bottom = 256, domain = padded(extent([...all, 0]), 0.09), y = fitting(all, domain, [bottom, top]);
     const x = linear([0, xis.length - 1], [left + 8, right - 8]), found = [];
-    axisLeft(root, y, { left, right, label: "gain per row over xi = 0" + (y.bent ? " (logarithmic away from 0)" : ""), format: "signed", count: 6 });
+    axisLeft(root, y, { left, right, label: heading("gain per row over xi = 0", y, width), format: "signed", count: 6 });
     axisBottom(root, x, { from: left, to: right, top: bottom, bottom, label: "xi", labels: xis.map((xi, k) => [k, strength(xi)]) });
     svg(root, "line", { x1: left, x2: right, y1: y(0), y2: y(0), class: "zero" });
     const line = (values) => "M" + values.map((value, k) => [k, value]).filter(([, value]) => known(value)).map(([k, value]) => `${x(k)} ${y(value)}`).join("L");
@@ -756,13 +757,15 @@
     if (!all.length) return;
     host.append(el("h3", {}, "Average effects of the covariates"));
     key(host, [{ name: "maximum likelihood", colour: "c0", look: "hollow" }, { name: "at this xi", colour: "c1" }]);
-    const inner = el("div"), labels = rows.map((row) => row.name + (row.per ? `, ${row.per === "unit" ? "per unit" : row.per}` : ""));
+    const inner = el("div"), per = (row) => (row.per === "unit" ? "per unit" : row.per), short = widthOf(host) < 480;
+    const widest = Math.max(...all.map((value) => number(value).length)); // values stand beside the plot
+    const labels = rows.map((row) => row.name + (row.per && !short ? `, ${per(row)}` : ""));
     host.append(inner);
     updates.push((xi) => {
       const now = nearest(xis, xi);
       drawRows(inner, {
-        label: `Average effects at xi = ${strength(xis[now])}: ${unit}.`, values: true, x_label: unit, zero: 0, domain: padded(extent([...all, 0])),
-        rows: rows.map((row, k) => ({ label: labels[k], linked: true, about: unit, marks: [{ v: row.values[reference], c: "c0", hollow: true, name: "maximum likelihood" }, { v: row.values[now], c: "c1", name: `xi = ${strength(xis[now])}` }] })),
+        label: `Average effects at xi = ${strength(xis[now])}: ${unit}.`, letters: 2 * widest + 3, x_label: unit, zero: 0, domain: padded(extent([...all, 0])),
+        rows: rows.map((row, k) => ({ label: labels[k], linked: true, about: [unit, per(row)].filter(Boolean).join(", "), marks: [{ v: row.values[reference], c: "c0", hollow: true, name: "maximum likelihood" }, { v: row.values[now], c: "c1", name: `xi = ${strength(xis[now])}` }] })),
       });
       return "";
     });

@@ -59,12 +59,6 @@ def few(record: dict[str, Any]) -> str:
     return f"fewer than {number(least)} rows{events}" if known(least) else "small"
 
 
-def present(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> tuple[list[Column], list[list[Any]]]:
-    """Return the columns of a table in which anything is known (the first in any case), and the rows without others."""
-    kept = [k for k in range(len(columns)) if k == 0 or any(known(row[k]) for row in rows)]
-    return [columns[k] for k in kept], [[row[k] for k in kept] for row in rows]
-
-
 def places_of(record: dict[str, Any]) -> dict[str, Any]:
     """Return what all plots of places know of them."""
     sites, kind = record["sites"], record["about"].get("environment_name")
@@ -308,7 +302,8 @@ def _conformal(found: dict[str, Any] | None) -> str:
             "places needed": found.get("needed"),
         }
     )
-    return f'<div class="keep"><h3>Intervals that promise coverage at a new place</h3>{paragraphs(found.get("sentence"))}{said}</div>'
+    heading = "Intervals that promise coverage at a new place"
+    return f'<div class="keep"><h3>{heading}</h3>{paragraphs(found.get("sentence"))}{said}</div>'
 
 
 def add_table(page: Page, record: dict[str, Any]) -> None:

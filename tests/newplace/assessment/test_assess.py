@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -234,6 +235,23 @@ def test_profiles_are_typical_rows(found, table):
     np.testing.assert_allclose([row["values"][at] for row in effects.rows], expected, rtol=1e-5)
 
 
+def test_one_word_for_places(found, new):
+    """The text and the record speak of places, whatever the arguments are called."""
+    checked = found.with_outcomes(new)
+    record = checked.to_dict()
+    sentences = [text for text in _texts(record) if " " in text and not text.startswith("import")]
+    assert len(sentences) > 20
+    assert not [text for text in [repr(checked), *sentences] if re.search(r"nvironment|-0\.00(?!\d)", text)]
+
+
+def _texts(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for own in value.values() if isinstance(value, dict) else value:
+            yield from _texts(own)
+
+
 def test_hostile_names_are_text(table):
     evil = "<script>alert(1)</script> $x$ \x1b[31m"
     data = table.assign(place=[f"{evil}{name}" for name in table.place])
@@ -382,6 +400,8 @@ def test_recalibration_is_recommended_where_places_have_intercepts_of_their_own(
     recalibrated = found.fit().recalibrate(data[:20])
     assert recalibrated.recalibration_.weight == 20
     open_ = atm.assess(atm.NormalLinear(), "y ~ x | place", data, strategies=["anchored"], progress=False)
+    assert open_.views.profiles[3]["name"] == "place 0"  # a bare number would say nothing
+    assert "outcomes gain +" in open_.labels_sentence
     assert open_.recommendation.strategy == "ml"
     assert open_.recommendation.like.collect in (5, 10, 20)
 

@@ -257,7 +257,7 @@ def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping
         else:
             text = (
                 f"No strategy predicts the {n} left-out places better than maximum likelihood by more than {GAIN:g} "
-                f"per row on average (the best, {names[best]!r}, changes it by {signed(gains[best], 3)})."
+                f"per row on average (the best, {names[best]!r}, changes it by {_small(gains[best])})."
             )
         return replace(advice, reasons=(text, *_same(advice, stability)), stability=_share("ml", stability))
     k = names.index(taken)
@@ -395,7 +395,7 @@ def _why_further(further: Further) -> list[str]:
         case _ if further.folds["xi"].iloc[0] == 0.0:
             lines = ["Where the outermost places are left out, no xi above 0 gains on average."]
         case _:
-            lines = [f"The folds that leave the outermost places out do not speak for anchoring ({gains} {at})."]
+            lines = [f"The folds that leave the outermost places out do not speak for anchoring (gains {at}: {gains})."]
     if further.confidence in ANCHORED and further.width_alone:
         lines.append("Over all folds a wider spread alone gains as much.")
     return lines
@@ -427,12 +427,17 @@ def _same(advice: Advice, stability: Mapping[str, float] | None) -> list[str]:
     share = _share(advice.strategy, stability)
     if math.isnan(share):
         return []
-    draws = "all draws" if share == 1.0 else f"{share:.0%} of the draws"
+    draws = "all draws" if share == 1.0 else f"{min(share, 0.99):.0%} of the draws"
     return [f"If places are drawn again, the recommendation is the same in {draws}."]
 
 
 def _called(name: str) -> str:
     return f"The strategy {name!r}"
+
+
+def _small(gain: float) -> str:
+    text = signed(gain, 3)
+    return "less than 0.001" if text == "0.000" else text
 
 
 def _range(ends: tuple[float, float]) -> str:

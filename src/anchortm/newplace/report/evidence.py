@@ -23,6 +23,7 @@ from anchortm.newplace.report.values import (
 
 __all__ = ["add_comparison", "add_data", "add_methods", "add_need", "add_possibility", "add_stability"]
 
+LEAST_SHARE = 0.005  # of variance between places that is worth a plot
 DESIGNS = {
     "like": "At a place like these: each place left out in turn",
     "further": "At a place further out: the outermost places left out together",
@@ -135,7 +136,7 @@ def _stage(page: Page, stage: list[dict[str, Any]]) -> str:
     rows = [[row["covariate"], row["R2"], row["F"], row.get("partial_R2")] for row in stage]
     made = table("How much places move each covariate", columns, rows, sortable=len(rows) > 1)
     ordered = sorted((row for row in stage if known(row["R2"])), key=lambda row: -row["R2"])[:15]
-    if not ordered:
+    if not ordered or ordered[0]["R2"] < LEAST_SHARE:
         return made
     marks = [{"label": covariate(row["covariate"]), "marks": [{"v": row["R2"], "c": "c1"}]} for row in ordered]
     spec = {"rows": marks, "bars": True, "zero": 0, "format": "percent", "step": 22}
@@ -268,11 +269,11 @@ def _folds(page: Page, folds: list[dict[str, Any]]) -> str:
                 "label": f"{fold['side']} side, {percent(fold.get('share'))}",
                 "about": about,
                 "marks": marks,
-                "linked": True,
             }
         )
     spec = {
         "rows": rows,
+        "spread": True,
         "zero": 0,
         "format": "signed",
         "x_label": "gain per row over maximum likelihood",

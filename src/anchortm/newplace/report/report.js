@@ -9,6 +9,7 @@
   const live = document.getElementById("live");
   const PRINTED = 690; // width of a page of paper, in pixels
   const TEXT = 6.7; // width of a letter
+  const LEAST = 0.0005; // smaller gains are shown as 0
   let printing = false;
 
   /* ---------- elements ---------- */
@@ -120,12 +121,13 @@
     };
     return scale;
   }
-  /* The scale that suits: logarithmic where the largest value is more than eight times as large as most. */
+  /* The scale that suits: logarithmic where the largest value is more than twelve times as large as most. */
   const heading = (label, scale, width) => (scale.bent ? (width < 520 ? label.replace(/ over .*/, "") : label) + ", logarithmic away from 0" : label);
   function fitting(values, domain, range) {
     const sizes = values.map(Math.abs).filter((size) => size > 0), typical = quantile(sizes, 0.75);
-    return typical > 0 && Math.max(...sizes) > 8 * typical ? signedLog(domain, range, typical / 2) : linear(domain, range);
+    return typical > 0 && Math.max(...sizes) > 12 * typical ? signedLog(domain, range, typical / 2) : linear(domain, range);
   }
+  const notTiny = ([low, high]) => [Math.min(low, -4 * LEAST), Math.max(high, 4 * LEAST)]; // differences that round to 0 do not fill a plot
   function padded([low, high], share = 0.05) {
     const more = (high - low || Math.abs(high) || 1) * share;
     return [low - more, high + more];
@@ -270,6 +272,7 @@
       const ends = marks.flatMap((mark) => [mark.lo, mark.hi]).filter(known);
       [low, high] = padded([Math.min(low, Math.max(low - reach, Math.min(low, ...ends))), Math.max(high, Math.min(high + reach, Math.max(high, ...ends)))]);
     }
+    if (spec.format === "signed") [low, high] = notTiny([low, high]);
     const labels = spec.rows.map((row) => row.label || "");
     const widest = Math.max(0, ...labels.map((label) => Array.from(label).length));
     const step = spec.step || 26, height = spec.rows.length * step + (spec.x_label ? 40 : 18) + 8;
@@ -326,7 +329,7 @@
     }
     const one = spec.series[host.chosen], places = spec.names.map((name, k) => ({ name, k, v: one.v[k], lo: one.lo[k], hi: one.hi[k] })).filter((place) => known(place.v));
     places.sort((a, b) => b.v - a.v);
-    const won = places.filter((place) => place.v > 0).length, lost = places.filter((place) => place.v < 0).length, called = spec.value || "gain";
+    const won = places.filter((place) => place.v >= LEAST).length, lost = places.filter((place) => place.v <= -LEAST).length, called = spec.value || "gain";
     const same = places.length - won - lost, rest = same ? `, the same at ${same}` : "";
     if (!spec.value && places.length && !won && !lost) { // nothing to draw: a penalty of 0 was chosen everywhere
       host.append(el("p", { class: "note" }, `${one.about}: the same as maximum likelihood at all ${places.length} ${spec.places}.`));
@@ -523,8 +526,8 @@
         from += part.share;
         svg(root, "rect", { x: a + 1, y: top, width: Math.max(wide - 2, 0.5), height: 24, rx: 3, class: `fill ${part.c}` });
         found.push({ x: (a + b) / 2, y: top + 12, tip: [part.name, `${percent(part.share)} of the draws`] });
-        if (wide > 44) {
-          svg(root, "rect", { x: (a + b) / 2 - 20, y: top + 3, width: 40, height: 18, rx: 9, fill: "var(--surface)" });
+        if (wide > 48) {
+          svg(root, "rect", { x: (a + b) / 2 - 22, y: top + 3, width: 44, height: 18, rx: 9, fill: "var(--surface)" });
           svg(root, "text", { x: (a + b) / 2, y: top + 16, "text-anchor": "middle" }, percent(part.share));
         }
       }
@@ -574,9 +577,9 @@
   }
   const WAYS = { density: "density", survival: "survival curve" };
   function views(host, own, state, updates, redraw) {
-    const ways = own.kind === "classes" ? ["density"] : ["density", "survival"].filter((way) => own.profiles.some((profile) => profile[way]));
+    const ways = own.kind === "classes" || own.x.length <= 2 ? ["density"] : ["density", "survival"].filter((way) => own.profiles.some((profile) => profile[way]));
     if (!ways.includes(state.way)) state.way = own.kind === "survival" && ways.includes("survival") ? "survival" : ways[0];
-    const title = { classes: "Predicted probabilities of the classes", counts: "Predicted probabilities of counts" }[own.kind] || "Predicted distributions";
+    const title = { classes: "Predicted probabilities of the classes", counts: own.x.length > 2 ? "Predicted probabilities of counts" : "Predicted probabilities" }[own.kind] || "Predicted distributions";
     host.append(el("h3", {}, title));
     const controls = el("div", { class: "controls" });
     if (ways.length > 1) {
@@ -694,6 +697,10 @@
     const { xis, loss } = spec.path, all = loss.flat().filter(known);
     if (!all.length) return;
     host.append(el("h3", {}, `Gain or loss by ${spec.one}, left out in turn`));
+    if (all.every((value) => Math.abs(value) < LEAST)) {
+      host.append(el("p", { class: "note" }, "No xi changes the log-likelihood per row anywhere by 0.001 or more."));
+      return;
+    }
     const grid = el("div", { class: "panels" }), a = el("div", { class: "panel" }, el("h4", {}, "Over xi")), b = el("div", { class: "panel" }), title = el("h4", {});
     b.append(title);
     grid.append(a, b);
@@ -703,7 +710,7 @@
     const named = order.length > 4 ? [order[0], order[1], order[order.length - 2], order[order.length - 1]] : order, few = loss.length <= 6;
 
     const canvas = frame(a, 300, `Gain over xi: the middle half, 80% and extremes of the ${spec.places}.`), { root, width } = canvas;
-    const letters = width < 400 ? 12 : 17, left = 54, right = width - letters * 6.6 - 8, top = 26, bottom = 256, domain = padded(extent([...all, 0]), 0.09), y = fitting(all, domain, [bottom, top]);
+    const letters = width < 400 ? 12 : 17, left = 54, right = width - letters * 6.6 - 8, top = 26, bottom = 256, domain = padded(notTiny(extent([...all, 0])), 0.09), y = fitting(all, domain, [bottom, top]);
     const x = linear([0, xis.length - 1], [left + 8, right - 8]), found = [];
     axisLeft(root, y, { left, right, label: heading("gain per row over xi = 0", y, width), format: "signed", count: 6 });
     axisBottom(root, x, { from: left, to: right, top: bottom, bottom, label: "xi", labels: xis.map((xi, k) => [k, strength(xi)]) });
@@ -745,7 +752,7 @@
         mark.y = middle + away[i];
         set(mark.node, { cx: mark.x, cy: mark.y, visibility: "visible" });
       });
-      const better = own.filter((mark) => loss[mark.k][now] > 0).length;
+      const better = own.filter((mark) => loss[mark.k][now] >= LEAST).length;
       title.textContent = `At xi = ${strength(xis[now])}`;
       return `At xi = ${strength(xis[now])} the median gain is ${signed(quantile(column(now), 0.5))}; ${better} of ${own.length} ${spec.places} gain.`;
     });

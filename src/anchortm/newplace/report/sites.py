@@ -26,6 +26,7 @@ __all__ = ["add_calibration", "add_explorer", "add_gains", "add_labels", "add_ta
 
 NORMAL = 1.96  # half the width of a 95% interval, in standard errors
 FEWEST_TRIED = 3  # places at which a number of labelled rows must have been tried before it is drawn
+LEAST = 0.0005  # smaller gains are shown as 0
 DESIGNS = {"like": "a place like these", "further": "a place further out"}
 STYLES = [
     ("c0", "circle", "solid"),
@@ -47,7 +48,7 @@ def strategies_of(record: dict[str, Any]) -> list[str]:
     chosen = record["recommendation"].get("strategy")
 
     def changes(one: str) -> bool:
-        return any(value for value in by_site(record, "gains", one))
+        return any(abs(value) >= LEAST for value in by_site(record, "gains", one) if known(value))
 
     return sorted(found, key=lambda one: (not changes(one), one != chosen))
 
@@ -182,21 +183,7 @@ def add_labels(page: Page, record: dict[str, Any]) -> None:
         return
     drawn = [_curve(one, k) for k, one in enumerate(whole_series)]
     drawn = [one for one in drawn if len(one["x"]) > 1]
-    numbers = table(
-        "Gain by number of labelled rows",
-        [
-            Column("kind of place", numeric=False),
-            Column("labelled rows", whole, numeric=True),
-            Column("gain", gain, about="per row over maximum likelihood without labelled rows"),
-            Column("standard error", error),
-            Column("places", whole, about="left-out places with enough rows"),
-        ],
-        [
-            [_curve_name(one), row["m"], row["gain"], row.get("se"), row.get("sites")]
-            for one in whole_series
-            for row in one["rows"]
-        ],
-    )
+    numbers = _curve_numbers(whole_series)
     chart = ""
     if drawn:
         spec = {
@@ -216,7 +203,29 @@ def add_labels(page: Page, record: dict[str, Any]) -> None:
             label="Gain against the number of labelled rows.",
             numbers=numbers,
         )
-    page.section("How much would outcomes from the new place help?", chart or numbers, lead=found.get("sentence"))
+    said = paragraphs(found.get("sentence"), kind="lead")
+    page.section("How much would outcomes from the new place help?", said, chart or numbers)
+
+
+def _curve_numbers(series: list[dict[str, Any]]) -> str:
+    """Return the gains as a table; nothing if no number of rows could be tried."""
+    if not any(row["m"] for one in series for row in one["rows"]):
+        return ""
+    return table(
+        "Gain by number of labelled rows",
+        [
+            Column("kind of place", numeric=False),
+            Column("labelled rows", whole, numeric=True),
+            Column("gain", gain, about="per row over maximum likelihood without labelled rows"),
+            Column("standard error", error),
+            Column("places", whole, about="left-out places with enough rows"),
+        ],
+        [
+            [_curve_name(one), row["m"], row["gain"], row.get("se"), row.get("sites")]
+            for one in series
+            for row in one["rows"]
+        ],
+    )
 
 
 def _curve_name(series: dict[str, Any]) -> str:
@@ -320,7 +329,10 @@ def add_table(page: Page, record: dict[str, Any]) -> None:
         (Column(str(record["about"].get("environment_name") or "place"), numeric=False), own("name")),
         (Column("rows", whole), own("n")),
         (Column("events", whole), own("events")),
-        *((Column(f"gain {s}", gain, about=better + s), by_site(record, "gains", s)) for s in strategies_of(record)),
+        *(
+            (Column(f"gain {label_of(s)}", gain, about=better + label_of(s)), by_site(record, "gains", s))
+            for s in strategies_of(record)
+        ),
         (Column("residual", gain, about="mean score residual of maximum likelihood"), own("residual")),
         (Column("skill", error, about="nll without covariates minus nll of maximum likelihood"), own("skill")),
         *(

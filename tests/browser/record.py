@@ -1,8 +1,10 @@
-"""Records of assessments with seeded numbers: a large one with every part, a small one without views, a hostile one."""
+"""Records of assessments: seeded ones (large with every part, small without views, hostile), and a real one."""
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 XIS = [0.0, 0.3, 1.0, 3.0, 10.0, 30.0]
 STRATEGIES = {
     "ml": "maximum likelihood",
-    "equal": "maximum likelihood in which all environments have the same weight",
+    "equal": "maximum likelihood in which all places have the same weight",
     "widened": "maximum likelihood with a tuned spread",
     "anchored": "anchored, xi chosen by left-out environments",
 }
@@ -95,30 +97,20 @@ def large(n_sites: int = 92, kind: str = "density") -> dict[str, Any]:
             "needed": 9,
             "sentence": "For a new town a set that covers 90 % of the outcomes is 17.4 wide; the model says 13.1.",
         },
-        "labels": {
-            "rows": [
-                {"m": m, "gain": g, "se": s, "sites": n}
-                for m, g, s, n in [
-                    (0, 0.0, 0.001, 60),
-                    (5, 0.041, 0.016, 60),
-                    (10, 0.083, 0.018, 44),
-                    (20, 0.121, 0.022, 27),
-                    (50, 0.149, 0.031, 9),
-                ]
-            ],
-            "sentence": "About 20 outcomes of the new place would help more than anchoring.",
-            "unit": "labelled rows",
-        },
+        "labels": _labels(),
         "stability": {"draws": 200, "like": {"ml": 0.86, "widened": 0.14}, "further": {"anchored": 0.82, "ml": 0.18}},
         "held_back": {
             "n": 148,
             "rows": [
-                {"strategy": s, "xi": xi, "nll": 3.1 - g, "gain": g, "mae": 3.4 - g, "coverage": 0.8 - abs(0.05 - g)}
+                {"strategy": s, "xi": xi, "nll": 3.1 - g, "gain": g, "mae": 3.4 - g, "coverage": 0.9 - abs(0.05 - g)}
                 for s, xi, g in [
                     ("ml", 0.0, 0.0),
                     ("equal", 0.0, -0.012),
                     ("widened", 0.0, 0.021),
                     ("anchored", 3.0, 0.047),
+                    ("anchored(1)", 1.0, 0.031),
+                    ("anchored(3)", 3.0, 0.047),
+                    ("anchored(30)", 30.0, 0.052),
                 ]
             ],
             "sentence": "At the 148 held-back rows xi = 3 was better than maximum likelihood by 0.047.",
@@ -152,9 +144,10 @@ def small() -> dict[str, Any]:
     record = large(3)
     for part in ("new", "held_back", "views", "effects", "conformal", "labels", "path"):
         record[part] = None
-    advice = _advice("like", "ml", None, "undecided", None, None, "The data do not decide")
+    headline = "The data do not decide, so keep maximum likelihood, and collect about 20 outcomes at the new place"
+    advice = _advice("like", "ml", None, "undecided", None, None, headline)
     advice |= {"collect": 20, "collect_gain": None, "stability": 0.48}
-    advice["sentence"] = "Three sites are too few to tell. Keep maximum likelihood, and collect about 20 outcomes."
+    advice["sentence"] = f"At a place like these: {headline[0].lower()}{headline[1:]}."
     record["recommendation"] = {"strategy": "ml", "xi": 0.0, "kind": "both", "sentence": advice["sentence"]}
     record["recommendation"] |= {"like": advice, "further": advice | {"design": "further", "confidence": "untried"}}
     record["comparison"] |= {"further": None, "folds": None}
@@ -238,7 +231,7 @@ def _advice(
         "confidence": confidence,
         "gain": gain,
         "interval": interval,
-        "interval_is": "95 % interval over sites",
+        "interval_is": "95% interval over places",
         "collect": None,
         "collect_gain": None,
         "stability": 0.82,
@@ -265,6 +258,44 @@ def _new(rng: np.random.Generator) -> dict[str, Any]:
         "beyond": 0.37,
         "sentence": "Yes: the new place lies 2.3 standard deviations from the average town, mostly by rooms and tax.",
     }
+
+
+def _labels() -> dict[str, Any]:
+    """Return a curve for a place like these, and two for a place further out, as assessments have them."""
+    numbers = [(0, 60), (5, 60), (10, 44), (20, 27), (50, 9), (100, 1)]
+    curves = [("like", 0.0, 0.04, 0.0), ("further", 0.0, 0.15, 0.0), ("further", 3.0, 0.05, 0.11)]
+    series = [
+        {
+            "design": design,
+            "xi": xi,
+            "rows": [
+                {"m": m, "gain": start + size * math.log1p(m), "se": None if n < 2 else 0.2 / math.sqrt(n), "sites": n}
+                for m, n in numbers
+            ],
+        }
+        for design, xi, size, start in curves
+    ]
+    return {"series": series, "sentence": "At a place like these, 50 outcomes gain +0.16 per row (9 places)."}
+
+
+def wine() -> dict[str, Any]:
+    """Return a real record: judges of the wine data, with numbers as names and no place with labels to spare."""
+    return json.loads((Path(__file__).parent / "wine.json").read_text(encoding="utf-8"))
+
+
+def steep() -> dict[str, Any]:
+    """Return the large record with gains as in the towns of Boston: far larger at a few places than at most."""
+    record = large()
+    for place, value in zip(record["sites"], (26.3, -10.2, 4.1, -3.3), strict=False):
+        place["gains"]["anchored"] = value
+        place["gain_errors"]["anchored"] = None if value < -10 else 1.2
+    record["sites"][1] |= {"n": 2, "small": True}
+    for row, end in zip(record["path"]["loss"], (26.3, -10.2, 4.1), strict=False):
+        row[1:] = [end * share for share in (0.2, 0.5, 0.8, 0.95, 1.0)]
+    for series in record["labels"]["series"][1:]:
+        for row in series["rows"]:
+            row |= {"gain": 7 + row["gain"] * 20, "se": None if row["se"] is None else 3.0}
+    return record
 
 
 def _comparison(rng: np.random.Generator) -> dict[str, Any]:

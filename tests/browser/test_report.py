@@ -14,7 +14,7 @@ from anchortm.newplace.report import assessment_page
 
 Pages = Callable[[str], str]
 SLIDER = "input[type=range]"
-NAMES = ("large", "small", "hostile", "survival", "classes", "counts")
+NAMES = ("large", "small", "hostile", "survival", "classes", "counts", "wine", "steep")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -49,7 +49,7 @@ def test_texts_of_plots_are_inside_their_sections(browser: Any, pages: Pages) ->
     script = """return Array.from(document.querySelectorAll('.plot svg text')).map((e) => {
       const a = e.getBoundingClientRect(), b = e.closest('section').getBoundingClientRect();
       return [a.left - b.left, b.right - a.right, e.textContent]})"""
-    for name in ("large", "survival", "classes", "counts"):
+    for name in ("large", "survival", "classes", "counts", "wine", "steep"):
         for width in (1400, 390):
             browser.open(name, pages(name), width=width)
             assert [found for found in browser.run(script) if min(found[:2]) < 0] == []
@@ -277,10 +277,119 @@ def test_the_policy_refuses_other_scripts(browser: Any, pages: Pages) -> None:
 
 def test_undecided_is_an_answer(browser: Any, pages: Pages) -> None:
     browser.open("small", pages("small"))
-    assert browser.texts("#s1 .answer .headline") == ["The data do not decide"]
+    assert browser.texts("#s1 .answer .headline") == [record.small()["recommendation"]["like"]["headline"]]
+    assert browser.texts("#s1 article .headline") == []  # the same headline is not repeated
     assert browser.texts("#s1 article h3") == ["For a place like these", "For a place further out"]
     assert browser.texts(SLIDER) == []
-    assert "20" in browser.texts("#s1 article:first-of-type dd")
+    assert browser.texts("#s1 .badge") == ["the data do not decide", "not tried"][1:]
+
+
+def test_each_curve_of_labelled_rows_has_its_line_marks_and_legend(browser: Any, pages: Pages) -> None:
+    browser.open("large", pages("large"))
+    plot = "figure[data-chart=lines] "
+    names = ["a place like these", "a place further out", "a place further out, anchored with xi = 3"]
+    assert browser.texts(f"{plot}.key li") == names
+    classes = browser.attributes(f"{plot}path.series", "class")
+    assert len(classes) == 3
+    assert len({one.split()[1] for one in classes}) == 3  # solid, dashed, dotted: without colours too
+    assert len({one.split()[2] for one in classes}) == 3
+    shapes = {re.sub(r"[\d. -]+", "", d) for d in browser.attributes(f"{plot}.key path", "d")}
+    assert len(shapes) == 3
+    assert all(d.count("L") == 4 for d in browser.attributes(f"{plot}path.series", "d"))  # 100 rows at one place: not
+    words = browser.texts(f"{plot}svg text")
+    assert "labelled rows from the new place" in words
+    assert "gain per row over maximum likelihood" in words
+    ends = browser.run(
+        "return Array.from(document.querySelectorAll(arguments[0]), (e) => e.getBoundingClientRect().bottom)",
+        f"{plot}.key",
+    )
+    top = browser.run("return document.querySelector(arguments[0]).getBoundingClientRect().top", f"{plot}svg[role]")
+    assert max(ends) <= top  # the legend is off the data
+    for series in record.large()["labels"]["series"]:
+        assert f"{series['rows'][5]['gain']:+.3f}" in pages("large")  # in the table
+
+
+def test_labelled_rows_that_no_place_can_spare_leave_the_sentence(browser: Any, pages: Pages) -> None:
+    browser.open("wine", pages("wine"))
+    assert browser.all("figure[data-chart=lines]") == []
+    assert "Too few places are large enough to try this." in browser.texts(".lead")
+
+
+def test_a_few_large_gains_leave_the_others_readable(browser: Any, pages: Pages) -> None:
+    """Gains of +26 and of -10 at a place of 2 rows: the scale is logarithmic away from 0, and says so."""
+    for width in (1400, 390):
+        browser.open("steep", pages("steep"), width=width)
+        for chart in ("dots", "lines", "explorer"):
+            words = " ".join(browser.texts(f"figure[data-chart={chart}] svg text"))
+            assert "logarithmic away from 0" in words
+        figure = browser.one("figure[data-chart=dots]").get_attribute("id")
+        heights = sorted(map(float, browser.attributes(f"#{figure} svg[role] circle:not(.ring)", "cy")))
+        assert len(heights) == 92
+        assert heights[69] - heights[23] > 20  # the middle half of the places, in pixels: one if it were linear
+        first = next(d for d in browser.attributes("path.series", "d"))
+        points = [float(pair.split()[1]) for pair in first[1:].split("L")]
+        assert max(points) - min(points) > 25
+    assert "+26.3" in pages("steep")
+    browser.open("large", pages("large"))
+    assert "logarithmic" not in " ".join(browser.texts("figure[data-chart=lines] svg text"))
+
+
+def test_nothing_is_said_twice(browser: Any, pages: Pages) -> None:
+    own = record.large()
+    advice = own["recommendation"]["further"]
+    own["recommendation"]["sentence"] = f"At a place further out: {advice['headline'].lower()}."
+    browser.open("once", assessment_page(own))
+    text = browser.run("return document.querySelector('#s1').textContent")
+    assert text.lower().count(advice["headline"].lower()) == 1
+    rows = browser.texts("#s2 tbody th")
+    assert rows == [
+        "maximum likelihood",
+        "equal",
+        "widened",
+        "anchored, xi = 1",
+        "anchored, xi = 3 (tuned)",
+        "anchored, xi = 30",
+    ]
+    assert "in 90% intervals" in browser.texts("#s2 thead th")
+
+
+def test_a_real_record_reads_well(browser: Any, pages: Pages) -> None:
+    """Numbered places bear the name of their grouping; no word of programs or of other kinds of place is left."""
+    browser.open("wine", pages("wine"))
+    assert "judge 7" in "".join(browser.texts("figure[data-chart=dots] svg text"))
+    assert "judge 3" in browser.texts(".panel h4")
+    assert browser.texts("table.sites thead th button")[0] == "judge"
+    words = browser.run("return document.body.innerText + ' ' + document.title")
+    labels = " ".join(one for one in browser.attributes("[aria-label]", "aria-label"))
+    assert "Does it help at a new place?" in words
+    for wrong in (r"\bsites?\b", r"\b[Ee]nvironments?\b", r"\bnan\b", r"\bNone\b", r"\b100\.0", r"[\u2212-]0\.00\b"):
+        assert not re.findall(wrong, words + labels)
+
+
+def test_a_strategy_that_changes_nothing_is_not_drawn(browser: Any) -> None:
+    own = record.large(40)
+    for place in own["sites"]:
+        place["gains"]["anchored"] = 0.0
+    browser.open("nothing", assessment_page(own))
+    assert browser.texts("figure[data-chart=dots] fieldset label")[-1] == "anchored"
+    browser.one("figure[data-chart=dots] input[value='2']").send_keys(" ")
+    assert "the same as maximum likelihood at all 40 places" in browser.texts("figure[data-chart=dots] .note")[0]
+    figure = browser.one("figure[data-chart=dots]").get_attribute("id")
+    assert browser.all(f"#{figure} circle") == []
+
+
+def test_the_new_place_is_among_the_profiles_that_are_shown(browser: Any) -> None:
+    own = record.large(5)
+    first = own["views"]["profiles"][0]
+    own["views"]["profiles"] += [first | {"name": f"town {k}"} for k in range(6)] + [first | {"name": "new place"}]
+    browser.open("profiles", assessment_page(own))
+    shown = browser.texts("figure[data-chart=explorer] .profile h4")
+    assert len(shown) == 6
+    assert shown[-1] == "new place"
+    tops = browser.run(
+        "return Array.from(document.querySelectorAll('.profile > svg'), (e) => e.getBoundingClientRect().bottom)"
+    )
+    assert max(tops[:3]) - min(tops[:3]) < 1  # plots of a row stand at one height
 
 
 def test_all_numbers_are_there_without_a_script(browser: Any, pages: Pages) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -221,7 +222,7 @@ def test_the_record_is_plain_and_has_no_rows(found, table, tmp_path):
     assert "np." not in repr(record)
 
 
-def test_places_of_few_rows_are_shown_only_if_asked(table):
+def test_places_of_few_rows_are_shown_only_if_asked(table, tmp_path):
     data = pd.concat([table, data_of(12, 3, 7).assign(place=lambda own: "few " + own.place)])
     found = atm.assess(atm.NormalLinear(), FORMULA, data, strategies=["equal"], progress=False)
     record, whole = found.to_dict(), found.to_dict(rows=True)
@@ -239,6 +240,13 @@ def test_places_of_few_rows_are_shown_only_if_asked(table):
     expected = [float(law.ppf(q)[0]) for q in (0.05, 0.5, 0.95)]
     assert [own["lower"], own["median"], own["upper"]] == pytest.approx(expected, rel=1e-4)
     assert len(whole["rows"]) == len(data)
+    page, pages = found.report(tmp_path / "page.html").read_text(), found.report(tmp_path / "rows.html", rows=True)
+    assert "few site" not in page
+    assert "Predictions of rows" not in page
+    assert "Predictions of rows" in pages.read_text()
+    only = data[data.place.str.startswith("few")]
+    small = atm.assess(atm.NormalLinear(), FORMULA, only, strategies=["equal"], progress=False)
+    assert "few site" not in small.report(tmp_path / "small.html").read_text()
     few = atm.assess(atm.NormalLinear(), FORMULA, table, new=table[:3], strategies=["equal"], progress=False)
     assert few.to_dict()["new"]["covariates"] == []
 
@@ -270,6 +278,23 @@ def test_profiles_are_typical_rows(found, table):
     assert effects.unit == "change of the median of y"
     expected = atm.marginal_effects(fit, table).frame()["effect"]
     np.testing.assert_allclose([row["values"][at] for row in effects.rows], expected, rtol=1e-5)
+
+
+def test_one_word_for_places(found, new):
+    """The text and the record speak of places, whatever the arguments are called."""
+    checked = found.with_outcomes(new)
+    record = checked.to_dict()
+    sentences = [text for text in _texts(record) if " " in text and not text.startswith("import")]
+    assert len(sentences) > 20
+    assert not [text for text in [repr(checked), *sentences] if re.search(r"nvironment|-0\.00(?!\d)", text)]
+
+
+def _texts(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for own in value.values() if isinstance(value, dict) else value:
+            yield from _texts(own)
 
 
 def test_hostile_names_are_text(table):
@@ -420,6 +445,8 @@ def test_recalibration_is_recommended_where_places_have_intercepts_of_their_own(
     recalibrated = found.fit().recalibrate(data[:20])
     assert recalibrated.recalibration_.weight == 20
     open_ = atm.assess(atm.NormalLinear(), "y ~ x | place", data, strategies=["anchored"], progress=False)
+    assert open_.views.profiles[3]["name"] == "place 0"  # a bare number would say nothing
+    assert "outcomes gain +" in open_.labels_sentence
     assert open_.recommendation.strategy == "ml"
     assert open_.recommendation.like.collect in (5, 10, 20)
 

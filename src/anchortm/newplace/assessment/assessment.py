@@ -30,6 +30,7 @@ from anchortm.newplace.assessment.text import lines_of, page_of_text
 from anchortm.newplace.assessment.views import Effects, Views
 from anchortm.newplace.assessment.words import signed
 from anchortm.newplace.comparison import Comparison
+from anchortm.selection.further import GAIN
 
 __all__ = ["Assessment"]
 
@@ -134,10 +135,11 @@ class Assessment:
             if frame is None or frame.empty:
                 continue
             last = frame.iloc[-1]
-            parts.append(
-                f"{words_}, {last['m']:.0f} outcomes gain {signed(last['gain'])} per row over maximum likelihood"
-                f" ({last['sites']:.0f} places)"
-            )
+            gain, tried = signed(last["gain"]), f"{last['sites']:.0f} places"
+            what = f"{words_}, {last['m']:.0f} outcomes"
+            helps = last["gain"] > GAIN
+            said = f"gain {gain} per row over maximum likelihood ({tried})"
+            parts.append(f"{what} {said if helps else f'do not help ({gain} per row, {tried})'}")
         text = "; ".join(parts)
         return f"{text[0].upper()}{text[1:]}." if text else "Too few places are large enough to try this."
 

@@ -140,7 +140,7 @@ class Advice:
         """Return how stable the answer is, in words; empty if that was not computed."""
         if math.isnan(self.stability):
             return ""
-        draws = "all draws" if self.stability == 1.0 else f"{self.stability:.0%} of the draws"
+        draws = "all draws" if self.stability == 1.0 else f"{min(self.stability, 0.99):.0%} of the draws"
         return f"If places are drawn again, the recommendation is the same in {draws}."
 
     @property
@@ -271,7 +271,7 @@ def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping
         else:
             text = (
                 f"No strategy predicts the {n} left-out places better than maximum likelihood by more than {GAIN:g} "
-                f"per row on average (the best, {names[best]!r}, changes it by {signed(gains[best], 3)})."
+                f"per row on average (the best, {names[best]!r}, changes it by {_small(gains[best])})."
             )
         return replace(advice, reasons=(text,), stability=_share("ml", stability))
     k = names.index(taken)
@@ -410,7 +410,7 @@ def _why_further(further: Further) -> list[str]:
         case _ if further.folds["xi"].iloc[0] == 0.0:
             lines = ["Where the outermost places are left out, no xi above 0 gains on average."]
         case _:
-            lines = [f"The folds that leave the outermost places out do not speak for anchoring ({gains} {at})."]
+            lines = [f"The folds that leave the outermost places out do not speak for anchoring (gains {at}: {gains})."]
     if further.confidence in ANCHORED and further.width_alone:
         lines.append("Over all folds a wider spread alone gains as much.")
     return lines
@@ -439,6 +439,11 @@ def _share(strategy: str, stability: Mapping[str, float] | None) -> float:
 
 def _called(name: str) -> str:
     return f"The strategy {name!r}"
+
+
+def _small(gain: float) -> str:
+    text = signed(gain, 3)
+    return "less than 0.001" if text == "0.000" else text
 
 
 def _range(ends: tuple[float, float]) -> str:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from anchortm.newplace.report.page import Page
-from anchortm.newplace.report.parts import Column, badge, bullets, facts, note, paragraphs, table, text
+from anchortm.newplace.report.parts import Column, badge, bullets, facts, note, paragraphs, present, table, text
 from anchortm.newplace.report.values import colour_of, covariate, gain, known, label_of, number, percent
 
 __all__ = ["add_held_back", "add_new_place", "add_recommendation"]
@@ -97,10 +97,8 @@ def _gain(page: Page, record: dict[str, Any], advice: dict[str, Any]) -> str:
     value, interval = advice.get("gain"), advice.get("interval")
     if not known(value):
         return ""
-    start, plainly = (
-        f"Expected gain over maximum likelihood: {gain(value)} in log-likelihood per row",
-        _plainly(record, value),
-    )
+    start = f"Expected gain over maximum likelihood: {gain(value)} in log-likelihood per row"
+    plainly = _plainly(record, value)
     if not (interval and all(map(known, interval))):
         return paragraphs(f"{start}.{plainly}")
     ends = f"{gain(interval[0])} to {gain(interval[1])}"
@@ -108,12 +106,13 @@ def _gain(page: Page, record: dict[str, Any], advice: dict[str, Any]) -> str:
     said = paragraphs(f"{start} ({what}: {ends}).{plainly}")
     label = label_of(advice["strategy"], advice.get("xi"))
     mark = {"v": value, "lo": interval[0], "hi": interval[1], "c": colour_of(advice["strategy"]), "r": 6.5}
-    rows = [{"label": label, "marks": [mark | {"tip": [label, f"gain {gain(value)}", ends]}]}]
+    rows: list[dict[str, Any]] = [{"label": label, "marks": [mark | {"tip": [label, f"gain {gain(value)}", ends]}]}]
+    points = [0.0, value, *interval]
     if known(advice.get("collect")) and known(advice.get("collect_gain")):
-        label = f"with {number(advice['collect'])} outcomes"
-        mark = {"v": advice["collect_gain"], "c": colour_of("recalibrate"), "r": 6.5}
-        rows.append({"label": label, "marks": [mark | {"tip": [label, f"gain {gain(mark['v'])}"]}]})
-    points = [0.0, *interval, *(row["marks"][0]["v"] for row in rows)]
+        more, label = advice["collect_gain"], f"with {number(advice['collect'])} outcomes"
+        mark = {"v": more, "c": colour_of("recalibrate"), "r": 6.5, "tip": [label, f"gain {gain(more)}"]}
+        rows.append({"label": label, "marks": [mark]})
+        points.append(more)
     room = 0.08 * (max(points) - min(points) or 1.0)
     return said + page.chart(
         "rows",
@@ -160,13 +159,10 @@ def add_held_back(page: Page, record: dict[str, Any]) -> None:
         Column("mean absolute error", number, about="of predicted medians"),
         Column("in 90% intervals", percent, about="share of rows in predicted 90% intervals"),
     ]
-    keys = [None, "nll", "gain", "mae", "coverage"]
-    kept = [k for k, key in enumerate(keys) if key is None or any(known(row.get(key)) for row in rows)]
-    cells = [[_titled(row), *(row.get(key) for key in keys[1:])] for row in rows]
+    keys = ["nll", "gain", "mae", "coverage"]
     made = table(
         f"Strategies at the {number(found['n'])} rows of the new place",
-        [columns[k] for k in kept],
-        [[row[k] for k in kept] for row in cells],
+        *present(columns, [[_titled(row), *(row.get(key) for key in keys)] for row in rows]),
         chosen=[k for k, row in enumerate(rows) if row["strategy"] == chosen],
     )
     others = [row for row in rows if row["strategy"] != "ml" and known(row["gain"])]

@@ -27,6 +27,7 @@ def assessment_page(record: dict[str, Any]) -> str:
     sites.add_labels(page, record)
     sites.add_calibration(page, record)
     sites.add_table(page, record)
+    sites.add_rows(page, record)
     evidence.add_data(page, record)
     evidence.add_need(page, record)
     evidence.add_possibility(page, record)

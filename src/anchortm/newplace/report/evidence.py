@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from anchortm.newplace.report.page import Page
-from anchortm.newplace.report.parts import Column, bullets, code, facts, note, paragraphs, swatch, table, text
-from anchortm.newplace.report.sites import NORMAL, few, places_of, present
+from anchortm.newplace.report.parts import Column, bullets, code, facts, note, paragraphs, present, swatch, table, text
+from anchortm.newplace.report.sites import NORMAL, few, places_of
 from anchortm.newplace.report.values import (
     colour_of,
     covariate,
@@ -23,6 +23,7 @@ from anchortm.newplace.report.values import (
 
 __all__ = ["add_comparison", "add_data", "add_methods", "add_need", "add_possibility", "add_stability"]
 
+LEAST_SHARE = 0.005  # of variance between places that is worth a plot
 DESIGNS = {
     "like": "At a place like these: each place left out in turn",
     "further": "At a place further out: the outermost places left out together",
@@ -111,42 +112,55 @@ def add_possibility(page: Page, record: dict[str, Any]) -> None:
     found = record.get("possibility")
     if not found:
         return
-    stage, location = found.get("first_stage") or [], found.get("location")
-    made = ""
-    if stage:
-        columns = [
-            Column("covariate", covariate, numeric=False),
-            Column("R\u00b2", percent, about="share of the variance of the covariate that is between places"),
-            Column("F", number),
-            Column("partial R\u00b2", percent, about="the same, given the other covariates"),
-        ]
-        rows = [[row["covariate"], row["R2"], row["F"], row.get("partial_R2")] for row in stage]
-        made = table("How much places move each covariate", columns, rows, sortable=len(rows) > 1)
-        ordered = sorted((row for row in stage if known(row["R2"])), key=lambda row: -row["R2"])[:15]
-        marks = [{"label": covariate(row["covariate"]), "marks": [{"v": row["R2"], "c": "c1"}]} for row in ordered]
-        most = max((row["R2"] for row in ordered), default=1.0)
-        spec = {"rows": marks, "bars": True, "zero": 0, "format": "percent", "step": 22}
-        spec["domain"] = [0, min(1.0, max(1.15 * most, 0.1))]
-        if marks:
-            made = page.chart(
-                "rows",
-                spec | {"x_label": "share of variance between places (R\u00b2)"},
-                "How much of the variance of each covariate lies between places. Anchoring can only use differences "
-                "between places.",
-                label="Share of the variance of each covariate that is between places.",
-                numbers=made,
-            )
-    blocks = [made]
-    if location:
-        shown = {"left-out R\u00b2": _fixed(location.get("r2")), "standard error": _fixed(location.get("se"))}
-        if known(location.get("p")):
-            shown["p-value"] = p_value(location["p"])
-        heading = "Do mean covariates predict where the fit errs?"
-        moved = known(location.get("se")) and location["se"] > 0  # else there is no direction to predict from
-        blocks.append(f"<h3>{heading}</h3>{paragraphs(location.get('sentence'))}{facts(shown) if moved else ''}")
-    told = (found.get("identification"), (location or {}).get("sentence"))
-    blocks.append(note(found.get("identification")))
-    page.section("Can anchoring help?", bullets([s for s in found.get("sentences") or [] if s not in told]), *blocks)
+    location = found.get("location") or {}
+    told = (found.get("identification"), location.get("sentence"))
+    page.section(
+        "Can anchoring help?",
+        bullets([sentence for sentence in found.get("sentences") or [] if sentence not in told]),
+        _stage(page, found.get("first_stage") or []),
+        _location(location),
+        note(found.get("identification")),
+    )
+
+
+def _stage(page: Page, stage: list[dict[str, Any]]) -> str:
+    """Return how much places move each covariate, as a plot and a table."""
+    if not stage:
+        return ""
+    columns = [
+        Column("covariate", covariate, numeric=False),
+        Column("R\u00b2", percent, about="share of the variance of the covariate that is between places"),
+        Column("F", number),
+        Column("partial R\u00b2", percent, about="the same, given the other covariates"),
+    ]
+    rows = [[row["covariate"], row["R2"], row["F"], row.get("partial_R2")] for row in stage]
+    made = table("How much places move each covariate", columns, rows, sortable=len(rows) > 1)
+    ordered = sorted((row for row in stage if known(row["R2"])), key=lambda row: -row["R2"])[:15]
+    if not ordered or ordered[0]["R2"] < LEAST_SHARE:
+        return made
+    marks = [{"label": covariate(row["covariate"]), "marks": [{"v": row["R2"], "c": "c1"}]} for row in ordered]
+    spec = {"rows": marks, "bars": True, "zero": 0, "format": "percent", "step": 22}
+    spec["domain"] = [0, min(1.0, max(1.15 * ordered[0]["R2"], 0.1))]
+    return page.chart(
+        "rows",
+        spec | {"x_label": "share of variance between places (R\u00b2)"},
+        "How much of the variance of each covariate lies between places. Anchoring can only use differences between "
+        "places.",
+        label="Share of the variance of each covariate that is between places.",
+        numbers=made,
+    )
+
+
+def _location(location: dict[str, Any]) -> str:
+    """Return whether mean covariates predict where the fit errs."""
+    if not location:
+        return ""
+    shown = {"left-out R\u00b2": _fixed(location.get("r2")), "standard error": _fixed(location.get("se"))}
+    if known(location.get("p")):
+        shown["p-value"] = p_value(location["p"])
+    moved = known(location.get("se")) and location["se"] > 0  # else there is no direction to predict from
+    heading = "Do mean covariates predict where the fit errs?"
+    return f"<h3>{heading}</h3>{paragraphs(location.get('sentence'))}{facts(shown) if moved else ''}"
 
 
 def _fixed(value: Any) -> str | None:
@@ -255,11 +269,11 @@ def _folds(page: Page, folds: list[dict[str, Any]]) -> str:
                 "label": f"{fold['side']} side, {percent(fold.get('share'))}",
                 "about": about,
                 "marks": marks,
-                "linked": True,
             }
         )
     spec = {
         "rows": rows,
+        "spread": True,
         "zero": 0,
         "format": "signed",
         "x_label": "gain per row over maximum likelihood",
@@ -307,8 +321,8 @@ def add_stability(page: Page, record: dict[str, Any]) -> None:
         page.chart(
             "stack",
             {"rows": rows},
-            f"What the same rule recommends when the losses of places are resampled ({number(found.get('draws'))} draws, "
-            "no refits).",
+            "What the same rule recommends when the losses of places are resampled "
+            f"({number(found.get('draws'))} draws, no refits).",
             label="Shares of recommendations over resampled places.",
             numbers=numbers,
         ),

@@ -7,8 +7,8 @@ Colours are classes: c0 to c7 are those of ``plotting.style``, and ``colour_of``
 rows
     A row for each name, with marks and intervals. ``rows``: {label, about, linked, marks: [{v, lo, hi, c, name, hollow,
     r, tip}]}; ``x_label``, ``format``, ``zero`` (where to draw a line), ``domain`` ([from, to]), ``zones`` ([[from,
-    to]]), ``bars`` (lines from zero to marks), ``key`` ([{name, colour, look}]), ``step`` (height of a row), ``values``
-    (write the values of linked marks beside them).
+    to]]), ``bars`` (lines from zero to marks), ``key`` ([{name, colour, look}]), ``step`` (height of a row),
+    ``letters`` (room for the values of pairs of marks, which are then written beside them).
 dots
     A value for each place, ordered: a row for each of up to 30 places, else dots of which the outermost have names.
     ``names``, ``n``, ``events``, ``small`` and ``series`` ([{name, about, c, v, lo, hi}], readers choose one),

@@ -10,7 +10,20 @@ from typing import Any, NamedTuple
 from anchortm._messages import plain, plain_lines
 from anchortm.newplace.report.values import LONGEST, known, name, number, trimmed
 
-__all__ = ["Column", "badge", "bullets", "code", "facts", "note", "paragraphs", "prose", "swatch", "table", "text"]
+__all__ = [
+    "Column",
+    "badge",
+    "bullets",
+    "code",
+    "facts",
+    "note",
+    "paragraphs",
+    "present",
+    "prose",
+    "swatch",
+    "table",
+    "text",
+]
 
 TALL = 25  # tables of more rows scroll in a frame of their own
 LONG, WIDE = ' class="long"', 26  # facts of more letters have a line of their own
@@ -141,6 +154,12 @@ def table(
         f'<table class="{classes}"{marks}><caption>{text(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def present(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> tuple[list[Column], list[list[Any]]]:
+    """Return the columns of a table in which anything is known (the first in any case), and the rows without others."""
+    kept = [k for k in range(len(columns)) if k == 0 or any(known(row[k]) for row in rows)]
+    return [columns[k] for k in kept], [[row[k] for k in kept] for row in rows]
 
 
 def _heading(column: Column) -> str:

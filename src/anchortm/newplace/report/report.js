@@ -9,6 +9,7 @@
   const live = document.getElementById("live");
   const PRINTED = 690; // width of a page of paper, in pixels
   const TEXT = 6.7; // width of a letter
+  const LEAST = 0.0005; // smaller gains are shown as 0
   let printing = false;
 
   /* ---------- elements ---------- */
@@ -120,11 +121,13 @@
     };
     return scale;
   }
-  /* The scale that suits: logarithmic where the largest value is more than eight times as large as most. */
+  /* The scale that suits: logarithmic where the largest value is more than twelve times as large as most. */
+  const heading = (label, scale, width) => (scale.bent ? (width < 520 ? label.replace(/ over .*/, "") : label) + ", logarithmic away from 0" : label);
   function fitting(values, domain, range) {
-    const sizes = values.map(Math.abs), typical = quantile(sizes, 0.75);
-    return typical > 0 && Math.max(...sizes) > 8 * typical ? signedLog(domain, range, typical / 2) : linear(domain, range);
+    const sizes = values.map(Math.abs).filter((size) => size > 0), typical = quantile(sizes, 0.75);
+    return typical > 0 && Math.max(...sizes) > 12 * typical ? signedLog(domain, range, typical / 2) : linear(domain, range);
   }
+  const notTiny = ([low, high]) => [Math.min(low, -4 * LEAST), Math.max(high, 4 * LEAST)]; // differences that round to 0 do not fill a plot
   function padded([low, high], share = 0.05) {
     const more = (high - low || Math.abs(high) || 1) * share;
     return [low - more, high + more];
@@ -269,12 +272,13 @@
       const ends = marks.flatMap((mark) => [mark.lo, mark.hi]).filter(known);
       [low, high] = padded([Math.min(low, Math.max(low - reach, Math.min(low, ...ends))), Math.max(high, Math.min(high + reach, Math.max(high, ...ends)))]);
     }
+    if (spec.format === "signed") [low, high] = notTiny([low, high]);
     const labels = spec.rows.map((row) => row.label || "");
     const widest = Math.max(0, ...labels.map((label) => Array.from(label).length));
     const step = spec.step || 26, height = spec.rows.length * step + (spec.x_label ? 40 : 18) + 8;
     const canvas = frame(host, height, spec.label), { root, width } = canvas;
-    const written = spec.rows.map((row) => (spec.values && row.linked && row.marks.length === 2 ? row.marks.map((mark) => number(mark.v)).join(" \u2192 ") : ""));
-    const beside = Math.max(0, ...written.map((text) => text.length)) * TEXT;
+    const written = spec.rows.map((row) => (spec.letters && row.marks.length === 2 ? row.marks.map((mark) => number(mark.v)).join(" \u2192 ") : ""));
+    const beside = (spec.letters || 0) * TEXT;
     const left = widest ? Math.min(widest * TEXT + 14, width * 0.42) : 12, right = width - 19 - (beside && width - left - beside > 160 ? beside : 0), top = 8, bottom = top + spec.rows.length * step;
     const x = linear([low, high], [left, right]);
     (spec.zones || []).forEach(([from, to]) => {
@@ -325,7 +329,7 @@
     }
     const one = spec.series[host.chosen], places = spec.names.map((name, k) => ({ name, k, v: one.v[k], lo: one.lo[k], hi: one.hi[k] })).filter((place) => known(place.v));
     places.sort((a, b) => b.v - a.v);
-    const won = places.filter((place) => place.v > 0).length, lost = places.filter((place) => place.v < 0).length, called = spec.value || "gain";
+    const won = places.filter((place) => place.v >= LEAST).length, lost = places.filter((place) => place.v <= -LEAST).length, called = spec.value || "gain";
     const same = places.length - won - lost, rest = same ? `, the same at ${same}` : "";
     if (!spec.value && places.length && !won && !lost) { // nothing to draw: a penalty of 0 was chosen everywhere
       host.append(el("p", { class: "note" }, `${one.about}: the same as maximum likelihood at all ${places.length} ${spec.places}.`));
@@ -350,7 +354,7 @@
     const reach = (high - low) * 0.6, domain = padded([Math.max(Math.min(low, ...ends), low - reach), Math.min(Math.max(high, ...ends), high + reach)], 0.04);
     const named = width < 520 ? 2 : 3, letters = width < 520 ? 16 : 28; // names stand above the first dots
     const y = fitting(values, domain, [bottom - 6, top + 15 * named]), x = linear([-0.8, places.length - 0.2], [left, right]);
-    axisLeft(root, y, { left, right, label: spec.x_label + (y.bent ? ", logarithmic away from 0" : ""), format: "signed", count: 6 });
+    axisLeft(root, y, { left, right, label: heading(spec.x_label, y, width), format: "signed", count: 6 });
     svg(root, "line", { x1: left, x2: right, y1: y(0), y2: y(0), class: "zero" });
     svg(root, "text", { x: (left + right) / 2, y: bottom + 28, "text-anchor": "middle", class: "soft" }, `${places.length} ${spec.places}, ${spec.order || "from the largest gain to the largest loss"}`);
     const cut = (value) => Math.max(top - 4, Math.min(bottom + 4, y(value)));
@@ -391,7 +395,7 @@
     const ends = series.flatMap((one) => [...(one.lo || []), ...(one.hi || [])]).filter(known), reach = (high - low || 1) * 0.8; // longer intervals are cut
     const domain = padded([Math.max(Math.min(low, ...ends), low - reach), Math.min(Math.max(high, ...ends), high + reach)], 0.06);
     const y = ofSeries(series, domain, [bottom, top]), found = [];
-    axisLeft(root, y, { left, right, label: spec.y_label + (y.bent ? ", logarithmic away from 0" : ""), format: spec.format || "signed" });
+    axisLeft(root, y, { left, right, label: heading(spec.y_label, y, width), format: spec.format || "signed" });
     axisBottom(root, x, { from: left, to: right, top, bottom, label: spec.x_label, labels: xs.map((value) => [value, number(value)]) });
     if (known(spec.zero)) svg(root, "line", { x1: left, x2: right, y1: y(spec.zero), y2: y(spec.zero), class: "zero" });
     const cut = (value) => Math.max(top, Math.min(bottom, y(value)));
@@ -522,8 +526,8 @@
         from += part.share;
         svg(root, "rect", { x: a + 1, y: top, width: Math.max(wide - 2, 0.5), height: 24, rx: 3, class: `fill ${part.c}` });
         found.push({ x: (a + b) / 2, y: top + 12, tip: [part.name, `${percent(part.share)} of the ${spec.of || "draws"}`] });
-        if (wide > 44) {
-          svg(root, "rect", { x: (a + b) / 2 - 20, y: top + 3, width: 40, height: 18, rx: 9, fill: "var(--surface)" });
+        if (wide > 48) {
+          svg(root, "rect", { x: (a + b) / 2 - 22, y: top + 3, width: 44, height: 18, rx: 9, fill: "var(--surface)" });
           svg(root, "text", { x: (a + b) / 2, y: top + 16, "text-anchor": "middle" }, percent(part.share));
         }
       }
@@ -573,9 +577,9 @@
   }
   const WAYS = { density: "density", survival: "survival curve" };
   function views(host, own, state, updates, redraw) {
-    const ways = own.kind === "classes" ? ["density"] : ["density", "survival"].filter((way) => own.profiles.some((profile) => profile[way]));
+    const ways = own.kind === "classes" || own.x.length <= 2 ? ["density"] : ["density", "survival"].filter((way) => own.profiles.some((profile) => profile[way]));
     if (!ways.includes(state.way)) state.way = own.kind === "survival" && ways.includes("survival") ? "survival" : ways[0];
-    const title = { classes: "Predicted probabilities of the classes", counts: "Predicted probabilities of counts" }[own.kind] || "Predicted distributions";
+    const title = { classes: "Predicted probabilities of the classes", counts: own.x.length > 2 ? "Predicted probabilities of counts" : "Predicted probabilities" }[own.kind] || "Predicted distributions";
     host.append(el("h3", {}, title));
     const controls = el("div", { class: "controls" });
     if (ways.length > 1) {
@@ -693,6 +697,10 @@
     const { xis, loss } = spec.path, all = loss.flat().filter(known);
     if (!all.length) return;
     host.append(el("h3", {}, `Gain or loss by ${spec.one}, left out in turn`));
+    if (all.every((value) => Math.abs(value) < LEAST)) {
+      host.append(el("p", { class: "note" }, "No xi changes the log-likelihood per row anywhere by 0.001 or more."));
+      return;
+    }
     const grid = el("div", { class: "panels" }), a = el("div", { class: "panel" }, el("h4", {}, "Over xi")), b = el("div", { class: "panel" }), title = el("h4", {});
     b.append(title);
     grid.append(a, b);
@@ -702,9 +710,9 @@
     const named = order.length > 4 ? [order[0], order[1], order[order.length - 2], order[order.length - 1]] : order, few = loss.length <= 6;
 
     const canvas = frame(a, 300, `Gain over xi: the middle half, 80% and extremes of the ${spec.places}.`), { root, width } = canvas;
-    const letters = width < 400 ? 12 : 17, left = 54, right = width - letters * 6.6 - 8, top = 26, bottom = 256, domain = padded(extent([...all, 0]), 0.09), y = fitting(all, domain, [bottom, top]);
+    const letters = width < 400 ? 12 : 17, left = 54, right = width - letters * 6.6 - 8, top = 26, bottom = 256, domain = padded(notTiny(extent([...all, 0])), 0.09), y = fitting(all, domain, [bottom, top]);
     const x = linear([0, xis.length - 1], [left + 8, right - 8]), found = [];
-    axisLeft(root, y, { left, right, label: "gain per row over xi = 0" + (y.bent ? " (logarithmic away from 0)" : ""), format: "signed", count: 6 });
+    axisLeft(root, y, { left, right, label: heading("gain per row over xi = 0", y, width), format: "signed", count: 6 });
     axisBottom(root, x, { from: left, to: right, top: bottom, bottom, label: "xi", labels: xis.map((xi, k) => [k, strength(xi)]) });
     svg(root, "line", { x1: left, x2: right, y1: y(0), y2: y(0), class: "zero" });
     const line = (values) => "M" + values.map((value, k) => [k, value]).filter(([, value]) => known(value)).map(([k, value]) => `${x(k)} ${y(value)}`).join("L");
@@ -744,7 +752,7 @@
         mark.y = middle + away[i];
         set(mark.node, { cx: mark.x, cy: mark.y, visibility: "visible" });
       });
-      const better = own.filter((mark) => loss[mark.k][now] > 0).length;
+      const better = own.filter((mark) => loss[mark.k][now] >= LEAST).length;
       title.textContent = `At xi = ${strength(xis[now])}`;
       return `At xi = ${strength(xis[now])} the median gain is ${signed(quantile(column(now), 0.5))}; ${better} of ${own.length} ${spec.places} gain.`;
     });
@@ -756,13 +764,15 @@
     if (!all.length) return;
     host.append(el("h3", {}, "Average effects of the covariates"));
     key(host, [{ name: "maximum likelihood", colour: "c0", look: "hollow" }, { name: "at this xi", colour: "c1" }]);
-    const inner = el("div"), labels = rows.map((row) => row.name + (row.per ? `, ${row.per === "unit" ? "per unit" : row.per}` : ""));
+    const inner = el("div"), per = (row) => (row.per === "unit" ? "per unit" : row.per), short = widthOf(host) < 480;
+    const widest = Math.max(...all.map((value) => number(value).length)); // values stand beside the plot
+    const labels = rows.map((row) => row.name + (row.per && !short ? `, ${per(row)}` : ""));
     host.append(inner);
     updates.push((xi) => {
       const now = nearest(xis, xi);
       drawRows(inner, {
-        label: `Average effects at xi = ${strength(xis[now])}: ${unit}.`, values: true, x_label: unit, zero: 0, domain: padded(extent([...all, 0])),
-        rows: rows.map((row, k) => ({ label: labels[k], linked: true, about: unit, marks: [{ v: row.values[reference], c: "c0", hollow: true, name: "maximum likelihood" }, { v: row.values[now], c: "c1", name: `xi = ${strength(xis[now])}` }] })),
+        label: `Average effects at xi = ${strength(xis[now])}: ${unit}.`, letters: 2 * widest + 3, x_label: unit, zero: 0, domain: padded(extent([...all, 0])),
+        rows: rows.map((row, k) => ({ label: labels[k], linked: true, about: [unit, per(row)].filter(Boolean).join(", "), marks: [{ v: row.values[reference], c: "c0", hollow: true, name: "maximum likelihood" }, { v: row.values[now], c: "c1", name: `xi = ${strength(xis[now])}` }] })),
       });
       return "";
     });

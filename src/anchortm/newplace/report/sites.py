@@ -22,10 +22,12 @@ from anchortm.newplace.report.values import (
     whole,
 )
 
-__all__ = ["add_calibration", "add_explorer", "add_gains", "add_labels", "add_table"]
+__all__ = ["add_calibration", "add_explorer", "add_gains", "add_labels", "add_rows", "add_table"]
 
 NORMAL = 1.96  # half the width of a 95% interval, in standard errors
 FEWEST_TRIED = 3  # places at which a number of labelled rows must have been tried before it is drawn
+MOST_ROWS = 5000  # in the table of rows
+LEAST = 0.0005  # smaller gains are shown as 0
 DESIGNS = {"like": "a place like these", "further": "a place further out"}
 STYLES = [
     ("c0", "circle", "solid"),
@@ -47,7 +49,7 @@ def strategies_of(record: dict[str, Any]) -> list[str]:
     chosen = record["recommendation"].get("strategy")
 
     def changes(one: str) -> bool:
-        return any(value for value in by_site(record, "gains", one))
+        return any(abs(value) >= LEAST for value in by_site(record, "gains", one) if known(value))
 
     return sorted(found, key=lambda one: (not changes(one), one != chosen))
 
@@ -57,12 +59,6 @@ def few(record: dict[str, Any]) -> str:
     about = record["about"]
     least, events = about.get("min_rows"), " or 5 events" if known(about.get("n_events")) else ""
     return f"fewer than {number(least)} rows{events}" if known(least) else "small"
-
-
-def present(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> tuple[list[Column], list[list[Any]]]:
-    """Return the columns of a table in which anything is known (the first in any case), and the rows without others."""
-    kept = [k for k in range(len(columns)) if k == 0 or any(known(row[k]) for row in rows)]
-    return [columns[k] for k in kept], [[row[k] for k in kept] for row in rows]
 
 
 def places_of(record: dict[str, Any]) -> dict[str, Any]:
@@ -188,21 +184,7 @@ def add_labels(page: Page, record: dict[str, Any]) -> None:
         return
     drawn = [_curve(one, k) for k, one in enumerate(whole_series)]
     drawn = [one for one in drawn if len(one["x"]) > 1]
-    numbers = table(
-        "Gain by number of labelled rows",
-        [
-            Column("kind of place", numeric=False),
-            Column("labelled rows", whole, numeric=True),
-            Column("gain", gain, about="per row over maximum likelihood without labelled rows"),
-            Column("standard error", error),
-            Column("places", whole, about="left-out places with enough rows"),
-        ],
-        [
-            [_curve_name(one), row["m"], row["gain"], row.get("se"), row.get("sites")]
-            for one in whole_series
-            for row in one["rows"]
-        ],
-    )
+    numbers = _curve_numbers(whole_series)
     chart = ""
     if drawn:
         spec = {
@@ -222,7 +204,29 @@ def add_labels(page: Page, record: dict[str, Any]) -> None:
             label="Gain against the number of labelled rows.",
             numbers=numbers,
         )
-    page.section("How much would outcomes from the new place help?", chart or numbers, lead=found.get("sentence"))
+    said = paragraphs(found.get("sentence"), kind="lead")
+    page.section("How much would outcomes from the new place help?", said, chart or numbers)
+
+
+def _curve_numbers(series: list[dict[str, Any]]) -> str:
+    """Return the gains as a table; nothing if no number of rows could be tried."""
+    if not any(row["m"] for one in series for row in one["rows"]):
+        return ""
+    return table(
+        "Gain by number of labelled rows",
+        [
+            Column("kind of place", numeric=False),
+            Column("labelled rows", whole, numeric=True),
+            Column("gain", gain, about="per row over maximum likelihood without labelled rows"),
+            Column("standard error", error),
+            Column("places", whole, about="left-out places with enough rows"),
+        ],
+        [
+            [_curve_name(one), row["m"], row["gain"], row.get("se"), row.get("sites")]
+            for one in series
+            for row in one["rows"]
+        ],
+    )
 
 
 def _curve_name(series: dict[str, Any]) -> str:
@@ -308,7 +312,8 @@ def _conformal(found: dict[str, Any] | None) -> str:
             "places needed": found.get("needed"),
         }
     )
-    return f'<div class="keep"><h3>Intervals that promise coverage at a new place</h3>{paragraphs(found.get("sentence"))}{said}</div>'
+    heading = "Intervals that promise coverage at a new place"
+    return f'<div class="keep"><h3>{heading}</h3>{paragraphs(found.get("sentence"))}{said}</div>'
 
 
 def add_table(page: Page, record: dict[str, Any]) -> None:
@@ -325,7 +330,10 @@ def add_table(page: Page, record: dict[str, Any]) -> None:
         (Column(str(record["about"].get("environment_name") or "place"), numeric=False), own("name")),
         (Column("rows", whole), own("n")),
         (Column("events", whole), own("events")),
-        *((Column(f"gain {s}", gain, about=better + s), by_site(record, "gains", s)) for s in strategies_of(record)),
+        *(
+            (Column(f"gain {label_of(s)}", gain, about=better + label_of(s)), by_site(record, "gains", s))
+            for s in strategies_of(record)
+        ),
         (Column("residual", gain, about="mean score residual of maximum likelihood"), own("residual")),
         (Column("skill", error, about="nll without covariates minus nll of maximum likelihood"), own("skill")),
         *(
@@ -347,3 +355,24 @@ def add_table(page: Page, record: dict[str, Any]) -> None:
     )
     remark = "Gain: log-likelihood per row over maximum likelihood, above 0 is better. Coverage is that of maximum "
     page.section("All places", made, note(f"{remark}likelihood. Select a heading to sort."))
+
+
+def add_rows(page: Page, record: dict[str, Any]) -> None:
+    """Add what maximum likelihood predicts for each row, if rows were asked for."""
+    rows = record.get("rows")
+    if not rows:
+        return
+    columns = [
+        Column("row", whole),
+        Column("place", numeric=False),
+        *(Column(heading, number) for heading in ("lower", "median", "upper")),
+    ]
+    cells = [[row[key] for key in ("row", "place", "lower", "median", "upper")] for row in rows[:MOST_ROWS]]
+    more = f" These are the first {MOST_ROWS} of {len(rows)} rows." if len(rows) > MOST_ROWS else ""
+    page.section(
+        "Predictions of rows",
+        table(
+            "Predicted median and 90% interval of each row", columns, cells, sortable=True, search="Find a row or place"
+        ),
+        lead="Each row is predicted by maximum likelihood fitted to the other places. Rows are counted from 0." + more,
+    )

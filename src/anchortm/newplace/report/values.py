@@ -169,7 +169,11 @@ def label_of(strategy: object, xi: Any = None) -> str:
     ('maximum likelihood', 'anchored, xi = 3', 'anchored, xi = 10', 'widened')
     """
     kind, _, inside = name(strategy).partition("(")
-    label = {"ml": "maximum likelihood", "null": "no covariates", "recalibrate": "recalibrated"}.get(kind, kind)
+    label = {"ml": "maximum likelihood", "null": "no covariates", "recalibrate": "recalibrated"}.get(
+        kind, kind.replace("+", " + ")
+    )
+    if kind == "recalibrated" and inside:
+        return f"maximum likelihood after {inside.rstrip(')')} outcomes"
     own = inside.rstrip(")") if inside else strength(xi) if known(xi) and xi > 0 else ""
     return f"{label}, xi = {own}" if own else label
 

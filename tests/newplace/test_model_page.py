@@ -94,7 +94,7 @@ def test_the_table_shows_the_record() -> None:
     expected = [f"{site[key]:.3g}".replace("-", "\u2212") for key in ("q10", "q90", "nll")]
     assert [one for one in expected if one.rstrip("0") not in [cell.rstrip("0") for cell in shown]] == []
     assert f"{site['residual']:+.3f}".replace("-", "\u2212") in shown
-    assert f"{100 * site['coverage']['90']:.0f}\u202f%" in shown
+    assert f"{100 * site['coverage']['90']:.0f}%" in shown
 
 
 def test_what_is_not_known_is_left_out() -> None:

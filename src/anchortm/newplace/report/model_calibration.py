@@ -27,7 +27,7 @@ def add_calibration(page: Page, record: dict[str, Any]) -> None:
             "mean negative log-likelihood": every["nll"],
             "mean distance from the prediction": every["mae"],
             "mean residual": gain(every["residual"]) if known(every["residual"]) else None,
-            "its 95 % interval": limits,
+            "its 95% interval": limits,
             "concordance": every["concordance"],
             "calibration slope (1 is right)": slope and slope["slope"],
             "interval of the slope": f"{number(slope['lower'])} to {number(slope['upper'])}" if slope else None,
@@ -49,8 +49,8 @@ def _coverage(page: Page, rows: list[dict[str, Any]] | None) -> str:
     columns = [
         Column("intervals", percent),
         Column("coverage", percent, about="share of the outcomes in them"),
-        Column("lower", percent, about="lower limit of the 95 % interval"),
-        Column("upper", percent, about="upper limit of the 95 % interval"),
+        Column("lower", percent, about="lower limit of the 95% interval"),
+        Column("upper", percent, about="upper limit of the 95% interval"),
     ]
     marks = [
         {
@@ -63,7 +63,7 @@ def _coverage(page: Page, rows: list[dict[str, Any]] | None) -> str:
         for row in rows
     ]
     key = [
-        {"name": "share of outcomes inside, with 95 % interval", "colour": PREDICTED},
+        {"name": "share of outcomes inside, with 95% interval", "colour": PREDICTED},
         {"name": "promised", "colour": OBSERVED, "look": "hollow"},
     ]
     return page.chart(
@@ -104,23 +104,25 @@ def _survival(page: Page, rows: list[dict[str, Any]] | None) -> str:
     def own(key: str) -> list[Any]:
         return [row[key] for row in rows]
 
+    times = own("time")
+    looks = {"x": times, "about": None}
     series = [
-        {"name": "predicted", "c": PREDICTED, "v": own("predicted")},
-        {"name": "observed", "c": OBSERVED, "v": own("observed"), "lo": own("lower"), "hi": own("upper")},
+        {"name": "predicted", "c": PREDICTED, "mark": "circle", "line": "dashed", "v": own("predicted")} | looks,
+        {"name": "observed", "c": OBSERVED, "mark": "square", "line": "solid", "v": own("observed")}
+        | {"lo": own("lower"), "hi": own("upper")}
+        | looks,
     ]
     columns = [Column("time", number), *(Column(one, percent) for one in ("predicted", "observed", "lower", "upper"))]
     spec = {
-        "x": own("time"),
         "series": series,
         "x_label": "time",
         "y_label": "survival",
         "format": "percent",
-        "key": [{"name": one["name"], "colour": one["c"]} for one in series],
     }
     return page.chart(
         "lines",
         spec,
-        "Survival: predicted on average, and observed (Kaplan-Meier, with 95 % intervals).",
+        "Survival: predicted on average, and observed (Kaplan-Meier, with 95% intervals).",
         label="Predicted and observed survival.",
         numbers=table(
             "Survival",

@@ -100,7 +100,7 @@ def _add_predictions(page: Page, record: dict[str, Any]) -> None:
         for site in sorted(large, key=lambda site: -site[key])
     ]
     word = "medians" if key == "median" else "means"
-    lines = " Lines: means of the 10 % and 90 % quantiles." if known(sites[0].get("q10")) else ""
+    lines = " Lines: means of the 10% and 90% quantiles." if known(sites[0].get("q10")) else ""
     chart = page.chart(
         "rows",
         {"rows": rows, "x_label": f"predicted {outcome}", "step": 22},
@@ -165,7 +165,7 @@ def _add_residuals(page: Page, record: dict[str, Any]) -> None:
         "dots",
         spec,
         "Mean score residual at each place: above 0, outcomes are larger than predicted. If the model held "
-        "everywhere, intervals would contain 0 at 95 % of the places.",
+        "everywhere, intervals would contain 0 at 95% of the places.",
         label="Mean residuals by place.",
     )
     page.section("Do outcomes agree with predictions at each place?", chart)
@@ -278,16 +278,16 @@ def _add_places(page: Page, record: dict[str, Any]) -> None:
 PREDICTIONS = (  # heading, key, how it is shown, what it means
     ("events", "events", whole, ""),
     ("mean", "mean", number, "mean of the predicted means"),
-    ("10 %", "q10", number, "mean of the predicted 10 % quantiles"),
+    ("10%", "q10", number, "mean of the predicted 10% quantiles"),
     ("median", "median", number, "mean of the predicted medians"),
-    ("90 %", "q90", number, "mean of the predicted 90 % quantiles"),
+    ("90%", "q90", number, "mean of the predicted 90% quantiles"),
 )
 SCORES = (
     ("outside", "beyond", percent, "share of rows outside the training range"),
     ("nll", "nll", number, "mean negative log-likelihood, lower is better"),
     ("residual", "residual", gain, "mean score residual, above 0 where outcomes are larger"),
-    ("from", "lower", gain, "lower limit of its 95 % interval"),
-    ("to", "upper", gain, "upper limit of its 95 % interval"),
+    ("from", "lower", gain, "lower limit of its 95% interval"),
+    ("to", "upper", gain, "upper limit of its 95% interval"),
     ("distance", "mae", number, "mean distance of outcomes from their prediction"),
     ("concordance", "concordance", number, "share of pairs in the right order"),
 )

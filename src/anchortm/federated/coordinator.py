@@ -16,7 +16,7 @@ from anchortm.engine.problem import Problem
 from anchortm.engine.remarks import remarked
 from anchortm.engine.result import FitResult
 from anchortm.engine.solve.continuation import solve_path
-from anchortm.exceptions import AnchorTMError, IdentificationError, InputError, InputTypeError
+from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.federated.conversation import Conversation
 from anchortm.federated.masks import FEWEST_SITES
 from anchortm.federated.plan import Plan, learn
@@ -25,7 +25,7 @@ from anchortm.federated.study import Study
 from anchortm.federated.transport import Transport
 from anchortm.inference.covariance import covariance, default_kind
 from anchortm.inputs import parts
-from anchortm.models.base import TransformationModel
+from anchortm.models.base import TransformationModel, check_model
 from anchortm.selection.path import AnchorPath
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ class Coordinator:
     --------
     >>> import anchortm as atm
     >>> from anchortm.federated import Coordinator, LocalSites, Site
-    >>> data = atm.datasets.load_rotterdam()
+    >>> data = atm.datasets.load_boston_housing2()
     >>> sites = LocalSites([Site(data[k::3], name) for k, name in enumerate(["east", "north", "west"])])
-    >>> coordinator = Coordinator(sites, {"formula": "Surv(time, event) ~ age + nodes | site"})
-    >>> model = coordinator.fit(atm.ParametricSurvival(dist="weibull"), xi=1.0)
+    >>> coordinator = Coordinator(sites, {"formula": "cmedv ~ rm + lstat | site"})
+    >>> model = coordinator.fit(atm.ContinuousLogit(), xi=1.0)
     >>> model.coef_.round(3)
-    array([0.012, 0.083])
+    array([ 1.412, -0.326])
     >>> model.n_rows_, coordinator.rounds < 30
-    (2982, True)
+    (506, True)
     """
 
     def __init__(self, transport: Transport, study: Any, masks: bool = True, timeout: float = TIMEOUT) -> None:
@@ -119,11 +119,10 @@ class Coordinator:
         Examples
         --------
         >>> import anchortm as atm
-        >>> from anchortm.federated import Coordinator, LocalSites, Site
-        >>> data = atm.datasets.load_wine()
-        >>> sites = LocalSites([Site(data[:36], "a"), Site(data[36:], "b")])
-        >>> study = {"formula": "rating ~ temp | site", "policy": {"least_cell": 1}}
-        >>> Coordinator(sites, study).prepare(atm.OrdinalRegression()).classes
+        >>> from anchortm.federated import Coordinator, LocalSites, Policy, Site
+        >>> data, small = atm.datasets.load_wine(), Policy(least_cell=1)
+        >>> sites = LocalSites([Site(data[:36], "a", small), Site(data[36:], "b", small)])
+        >>> Coordinator(sites, {"formula": "rating ~ temp | site"}).prepare(atm.OrdinalRegression()).classes
         (1, 2, 3, 4, 5)
         """
         return self._data("continuous" if model is None else model.specification().outcome).plan
@@ -154,10 +153,10 @@ class Coordinator:
         >>> sites = LocalSites([Site(data[:150], "early"), Site(data[150:], "late")])
         >>> coordinator = Coordinator(sites, {"formula": "waiting ~ duration | site"})
         >>> coordinator.fit(atm.NormalLinear(), xi=1.0).slope_.round(2)
-        array([10.32])
+        array([-7.79])
         """
         model = self._at(model, xi)
-        problem = self._problem(model)
+        problem = self.problem(model)
         with _named(problem):
             if start is None:
                 result = remarked(problem, problem.fit())
@@ -190,7 +189,7 @@ class Coordinator:
         (3, 1)
         """
         asked = several_xi(xis)
-        first = self._problem(self._at(model, asked[0]))
+        first = self.problem(self._at(model, asked[0]))
         first.check_anchors()
         models = []
         with _named(first):
@@ -309,7 +308,7 @@ class Coordinator:
                 f"leaving out one of {len(names)} sites needs at least {fewest}"
                 + (", so that masks can hide what the others send: set masks=False if the sites agree" * (fewest > 2))
             )
-        problem = self._problem(self._at(model, 0.0))
+        problem = self.problem(self._at(model, 0.0))
         return leave_one_site_out(problem, type(model).__name__, asked, lambda names: self._session(names, data.scale))
 
     # sessions and problems
@@ -329,13 +328,35 @@ class Coordinator:
 
     @staticmethod
     def _at(model: M, xi: float | None) -> M:
-        if not isinstance(model, TransformationModel):
-            parts.refuse("sites", "boosting") if hasattr(model, "left_out") else None
-            raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")
-        return clone(model) if xi is None else clone(model).set_params(xi=xi)
+        """Return a copy of the model, perhaps with another xi; refuse what is not a model."""
+        check_model(model, "sites")
+        own: M = clone(model)
+        return own if xi is None else own.set_params(xi=xi)
 
-    def _problem(self, model: TransformationModel) -> Problem:
-        """Return the problem of a model, after checking that sums are enough for it."""
+    def problem(self, model: TransformationModel) -> Problem:
+        """Return the problem that ``fit`` solves, after checking that sums are enough for it.
+
+        Its ``objective`` asks the sites at any parameters, and each site decides whether it answers.
+
+        Parameters
+        ----------
+        model : estimator
+            A model of this package.
+
+        Returns
+        -------
+        Problem
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> from anchortm.federated import Coordinator, LocalSites, Site
+        >>> data = atm.datasets.load_geyser()
+        >>> sites = LocalSites([Site(data[:150], "early"), Site(data[150:], "late")])
+        >>> problem = Coordinator(sites, {"formula": "waiting ~ duration | site"}).problem(atm.NormalLinear())
+        >>> problem.objective.n_rows, problem.objective.n_parameters
+        (299, 3)
+        """
         spec = model.specification()
         parts.refuse("sites", *spec.asked(), spec.likelihood)
         spec.check()
@@ -348,7 +369,7 @@ class Coordinator:
     def _fitted_problem(self, model: TransformationModel) -> Problem:
         """Return the problem of a fitted model, with its baseline."""
         result = model.result_
-        problem = self._problem(self._at(model, result.xi))
+        problem = self.problem(self._at(model, result.xi))
         if list(problem.data.names) != result.coef_names:
             raise InputError(
                 f"the model has the covariates {', '.join(result.coef_names)}, and the study "
@@ -377,14 +398,14 @@ class _named:  # noqa: N801 - a context manager, used as a function
         return None
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if not isinstance(error, (IdentificationError, ArithmeticError)) or isinstance(error, AnchorTMError) is False:
+        if not isinstance(error, (IdentificationError, ArithmeticError)):
             return
         refused: dict[str, str] = {}
         for made in self.problem.data.made.values():
             refused |= made.remote.refused
         if refused:
             listed = "; ".join(f"{name}: {reason}" for name, reason in sorted(refused.items()))
-            raise type(error)(f"{error}; sites kept sums to themselves ({listed})") from error
+            raise IdentificationError(f"{error}; sites kept sums to themselves ({listed})") from error
 
 
 def _from(problem: Problem, start: TransformationModel) -> FitResult:

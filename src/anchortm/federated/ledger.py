@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,11 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = None if path is None else Path(path)
         self.entries: list[dict[str, Any]] = []
+        self._answers: Counter[str] = Counter()
+        self._members: dict[str, set[str]] = {}
         if self.path is not None and self.path.exists():
-            self.entries = list(_read(self.path))
+            for entry in _read(self.path):
+                self._keep(entry)
 
     def note(self, **fields: Any) -> None:
         """Write down one question, with its time.
@@ -59,7 +63,15 @@ class Ledger:
                     file.flush()
             except OSError as error:
                 raise InputError(f"cannot write the ledger {self.path}: {error.strerror or error}") from None
+        self._keep(entry)
+
+    def _keep(self, entry: dict[str, Any]) -> None:
+        """Remember an entry."""
         self.entries.append(entry)
+        if entry.get("outcome") == "answered":
+            self._answers[str(entry.get("study"))] += 1
+            for point in entry.get("point") or ():
+                self._members.setdefault(str(point), set()).add(str(entry.get("members")))
 
     def answers(self, study: str) -> int:
         """Return how many questions of a study were answered.
@@ -70,24 +82,20 @@ class Ledger:
         >>> Ledger().answers("s1")
         0
         """
-        return sum(e.get("study") == study and e.get("outcome") == "answered" for e in self.entries)
+        return self._answers[study]
 
-    def members_at(self, study: str, point: str) -> set[str]:
+    def members_at(self, point: str) -> set[str]:
         """Return with which members a point was asked about before.
 
         Examples
         --------
         >>> from anchortm.federated import Ledger
         >>> ledger = Ledger()
-        >>> ledger.note(study="s1", point="p", members="a,b,c", outcome="answered")
-        >>> ledger.members_at("s1", "p")
+        >>> ledger.note(study="s1", point=["p"], members="a,b,c", outcome="answered")
+        >>> ledger.members_at("p")
         {'a,b,c'}
         """
-        return {
-            str(e.get("members"))
-            for e in self.entries
-            if e.get("study") == study and point in (e.get("point") or ()) and e.get("outcome") == "answered"
-        }
+        return self._members.get(point, set())
 
     def lines(self) -> Iterator[str]:
         """Yield the ledger as text, a line for each question.

@@ -79,7 +79,9 @@ def _aside(v: Array, session: str) -> Array:
     return np.asarray(v * (1.0 + ASIDE * rng.uniform(-1.0, 1.0, v.size)) + ASIDE * rng.uniform(-1.0, 1.0, v.size))
 
 
-def _scored(problem: Problem, data: SitesData, parameters: list[tuple[Array, Array]], name: str) -> list[dict[str, Any]]:
+def _scored(
+    problem: Problem, data: SitesData, parameters: list[tuple[Array, Array]], name: str
+) -> list[dict[str, Any]]:
     """Return what the left-out site says of fits to the others, in the session of all sites."""
     whole: SitesData = problem.data
     objective = whole.objective(problem.link, problem.basis, problem.spec.sign, problem.spec.anchor_intercept)

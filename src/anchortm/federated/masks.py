@@ -38,18 +38,19 @@ def to_fixed(values: Array) -> Fixed:
     """Return numbers as 128-bit integers, two words each, the high one first."""
     if not (np.isfinite(values).all() and (np.abs(values) <= LARGEST).all()):
         raise InputError("numbers that are not finite, or larger than 2^40, cannot be masked")
-    scaled = values * 2.0 ** (SCALE - 64)
+    scaled = np.abs(values) * 2.0 ** (SCALE - 64)
     high = np.floor(scaled)
-    low = np.floor((scaled - high) * WORD + 0.5)  # exact but for the last bit
-    over = low >= WORD
-    low, high = np.where(over, 0.0, low), high + over
-    return np.stack([high.astype(np.int64).view(np.uint64), low.astype(np.uint64)], axis=-1)
+    low = np.floor((scaled - high) * WORD)  # exact but for what is below a unit
+    found = np.stack([high.astype(np.uint64), low.astype(np.uint64)], axis=-1)
+    return np.where((values < 0.0)[..., None], negative(found), found)
 
 
 def from_fixed(numbers: Fixed) -> Array:
     """Return 128-bit integers as numbers."""
-    high = np.ascontiguousarray(numbers[..., 0]).view(np.int64)
-    return np.asarray(high.astype(np.float64) * 2.0 ** (64 - SCALE) + numbers[..., 1].astype(np.float64) * 2.0**-SCALE)
+    below = numbers[..., 0] >= np.uint64(2**63)
+    size = np.where(below[..., None], negative(numbers), numbers).astype(np.float64)
+    found = size[..., 0] * 2.0 ** (64 - SCALE) + size[..., 1] * 2.0**-SCALE
+    return np.asarray(np.where(below, -found, found))
 
 
 def add(a: Fixed, b: Fixed) -> Fixed:

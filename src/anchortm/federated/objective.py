@@ -22,7 +22,7 @@ from anchortm.engine.rows.block_sums import Squares
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError, SeparationError
 from anchortm.federated.questions import MOST_POINTS
-from anchortm.federated.sums import PointSums, n_numbers
+from anchortm.federated.sums import FEW, PointSums, n_numbers
 
 __all__ = ["Asked", "FederatedObjective", "RemoteLoss", "Span"]
 
@@ -86,7 +86,7 @@ class RemoteLoss:
         totals = reply.total.reshape(len(points), size)
         for k, v in enumerate(points):
             bad = {name: own["statuses"][k] for name, own in reply.fields.items() if own["statuses"][k] != "ok"}
-            self.refused |= bad
+            self.refused |= {name: why for name, why in bad.items() if why == FEW or name not in self.refused}
             while len(self._known) >= KEPT:
                 self._known.pop(next(iter(self._known)))
             self._known[v.tobytes()] = None if bad else PointSums.of(totals[k], self.d)
@@ -216,7 +216,9 @@ class FederatedObjective(Objective):
         directions = [flattest, -flattest, point.v]
         k = self.coordinates.n_baseline
         low, high = self.coordinates.lower[:k], self.coordinates.upper[:k]
-        for direction, count in zip(directions, self.remote.against(np.array(list(map(self.whole, directions)))), strict=True):
+        for direction, count in zip(
+            directions, self.remote.against(np.array(list(map(self.whole, directions)))), strict=True
+        ):
             size = np.abs(direction).max()
             inside = (direction[:k][np.isfinite(low)] >= -1e-3 * size).all() and (
                 direction[:k][np.isfinite(high)] <= 1e-3 * size

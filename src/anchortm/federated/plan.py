@@ -58,11 +58,11 @@ class Plan:
     --------
     >>> import anchortm as atm
     >>> from anchortm.federated import Coordinator, LocalSites, Site
-    >>> data = atm.datasets.load_rotterdam()
+    >>> data = atm.datasets.load_boston_housing2()
     >>> sites = LocalSites([Site(data[k::3], name) for k, name in enumerate(["east", "north", "west"])])
-    >>> plan = Coordinator(sites, {"formula": "Surv(time, event) ~ age + nodes | site"}).prepare()
+    >>> plan = Coordinator(sites, {"formula": "cmedv ~ rm + lstat | site"}).prepare()
     >>> plan.n_rows, plan.names
-    (2982, ('age', 'nodes'))
+    (506, ('rm', 'lstat'))
     """
 
     n_rows: int
@@ -121,9 +121,15 @@ def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
     """
     facts = _Facts.of(conversation)
     if like is not None:
-        facts = replace(facts, classes=like.classes, dropped=like.dropped, columns={
-            name: replace(fact, levels=like.levels.get(name, ()), declared=()) for name, fact in facts.columns.items()
-        })
+        facts = replace(
+            facts,
+            classes=like.classes,
+            dropped=like.dropped,
+            columns={
+                name: replace(fact, levels=like.levels.get(name, ()), declared=())
+                for name, fact in facts.columns.items()
+            },
+        )
     ordinal = conversation.scale == "ordinal"
     K, levels = len(facts.classes), {name: list(fact.levels) for name, fact in facts.columns.items() if fact.levels}
     n_levels = sum(map(len, levels.values()))
@@ -181,7 +187,9 @@ def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
     middle = weighted / facts.n_total
     deviation = units * np.sqrt(np.maximum(squares / facts.n_total - middle**2, 0.0))
     binary = tuple((beyond == 0.0).tolist())
-    spans = np.array([_range(name, one, ends, m, s) for name, one, m, s in zip(names, binary, units * mean, deviation, strict=True)])
+    spans = np.array(
+        [_range(name, one, ends, m, s) for name, one, m, s in zip(names, binary, units * mean, deviation, strict=True)]
+    )
     response, weights = facts.typical(finer, counts)
     kinds = facts.kinds
     if not ordinal and conversation.scale != "count":
@@ -225,7 +233,9 @@ def _support(given: Any, response: Response, weights: Array) -> tuple[float, flo
     return low, high
 
 
-def _range(name: str, binary: bool, ends: Mapping[str, tuple[float, float]], mean: float, sd: float) -> tuple[float, float]:
+def _range(
+    name: str, binary: bool, ends: Mapping[str, tuple[float, float]], mean: float, sd: float
+) -> tuple[float, float]:
     """Return about where a covariate lies."""
     if binary:
         return 0.0, 1.0
@@ -326,7 +336,7 @@ class _Facts:
                 foreign = [level for level in levels if level not in study.levels[column]]
                 if foreign:
                     raise InputError(f"column {column!r} has levels that the study does not declare: {foreign[0]!r}")
-                levels = declared = study.levels[column]
+                levels = declared = list(study.levels[column])
             kind = kinds.pop()
             columns[column] = ColumnFacts(column, kind, 0, tuple(levels), tuple(declared))
             if len(parts) > 1:
@@ -447,7 +457,9 @@ def _classes(
         raise IdentificationError("the outcome has a single class at all sites")
     words = all(isinstance(label, str) for label in ordered) and len(ordered) > 2
     if words:
-        warn(f"classes are taken in alphabetical order: {', '.join(ordered)}; give classes in the study", AnchorTMWarning)
+        warn(
+            f"classes are taken in alphabetical order: {', '.join(ordered)}; give classes in the study", AnchorTMWarning
+        )
     return ordered, (), words
 
 

@@ -76,10 +76,8 @@ most_levels=40, columns=())
             whole = isinstance(least, int)
             number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
             if not (number and least <= value < 2**31):
-                raise InputError(
-                    f"{name} of a policy must be a {'whole ' * whole}number from {least}, not {value!r}"
-                )
-        columns = self.columns
+                raise InputError(f"{name} of a policy must be a {'whole ' * whole}number from {least}, not {value!r}")
+        columns: Any = self.columns
         if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
             raise InputError(f"columns of a policy must be names of columns, not {columns!r}")
         object.__setattr__(self, "columns", tuple(columns))
@@ -98,7 +96,8 @@ most_levels=40, columns=())
         unknown = sorted(set(record) - set(known))
         if unknown:
             raise InputError(f"a policy has no rule called {', '.join(unknown)}; there are {', '.join(known)}")
-        return cls(**{**record, "columns": tuple(record.get("columns", ()))})
+        columns = record.get("columns", ())
+        return cls(**{**record, "columns": tuple(columns) if isinstance(columns, list) else columns})
 
     def record(self) -> dict[str, Any]:
         """Return the policy as plain values.
@@ -121,7 +120,9 @@ most_levels=40, columns=())
         500
         """
         both = self.columns and other.columns
-        columns = tuple(name for name in self.columns if name in other.columns) if both else self.columns or other.columns
+        columns = (
+            tuple(name for name in self.columns if name in other.columns) if both else self.columns or other.columns
+        )
         if both and not columns:
             raise InputError("the policies of the site and of the study allow no column in common")
         least = {

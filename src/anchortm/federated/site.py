@@ -23,7 +23,7 @@ from anchortm.federated.policy import DisclosureError, Policy
 from anchortm.federated.questions import check_question
 from anchortm.federated.site_rows import Design, ModelPlan, SiteRows, content_of, table_of
 from anchortm.federated.study import Study, is_name
-from anchortm.federated.sums import packed
+from anchortm.federated.sums import FEW, packed
 from anchortm.federated.wire import Message, WireError, digest_of
 
 __all__ = ["Site", "session_of"]
@@ -82,7 +82,7 @@ class Site:
     --------
     >>> import anchortm as atm
     >>> from anchortm.federated import Policy, Site
-    >>> data = atm.datasets.load_rotterdam()
+    >>> data = atm.datasets.load_boston_housing2()
     >>> site = Site(data[:400], "north", policy=Policy(least_rows=50))
     >>> site
     Site('north')
@@ -141,7 +141,7 @@ class Site:
                 return self._answered(asked).encode()
         except AnchorTMError as error:
             text, rule = _safe(error)
-        except Exception as error:  # noqa: BLE001 - whatever happens, no detail of a row leaves the site
+        except Exception as error:
             text, rule = f"the site cannot answer ({type(error).__name__})", "error"
         fields = {} if asked is None else asked.fields
         study, session = self._study_digest(fields), str(fields.get("session", ""))[:64]
@@ -172,7 +172,7 @@ class Site:
             raise InputError("there is no study to check: pass a Study, a dict or a file")
         try:
             table = table_of(self.data, made, self.name, self.environments)
-            rows = SiteRows(table, made, self.policy.stricter(made.policy), scale)
+            rows = SiteRows(table, made, made.strict(self.policy), scale)
             state = _own_design(rows)
             rows.with_design(Design(state, tuple(rows.described()["classes"])))
             rows.policy.check_rows(rows.n_rows, 2 + len(state["levels"]) + len(state["ranges"]))
@@ -241,7 +241,7 @@ class Site:
             members = {name: key for name, key in study.members.items() if name in nonces}
             masks = Masks.of(self.keys, self.name, members, session)
         table = table_of(self.data, study, self.name, self.environments)
-        rows = SiteRows(table, study, self.policy.stricter(study.policy), scale)
+        rows = SiteRows(table, study, study.strict(self.policy), scale)
         facts = rows.described()
         if not study.across and facts["anchors"] is not None and facts["anchors"]["numbers"]:
             raise DisclosureError(
@@ -285,11 +285,11 @@ class Site:
         objective, found = self._objective(session, asked), []
         for v in asked.arrays["points"]:
             raw = np.concatenate(objective.coordinates.split(v))
-            text = f"{asked.kind} {asked.fields['plan']} " + " ".join(f"{x:.8e}" for x in raw)
+            text = f"{session.study.formula} {asked.kind} {asked.fields['plan']} " + " ".join(f"{x:.8e}" for x in raw)
             found.append(hashlib.sha256(text.encode()).hexdigest()[:32])
         members = ",".join(session.members)
         for point in found:
-            if self.ledger.members_at(session.study.formula, point) - {members}:
+            if self.ledger.members_at(point) - {members}:
                 raise DisclosureError(
                     "other members were asked about the same parameters, and the difference would show one site: "
                     "start the fit again from other values"
@@ -357,7 +357,7 @@ class Site:
         if not np.isfinite(values).all() or (session.masks is not None and np.abs(values).max(initial=0.0) > LARGEST):
             return "not finite"
         if session.rows.effective_rows(objective, v) < session.rows.policy.least_effective:
-            return "few effective rows"
+            return FEW
         return "ok"
 
     def _of_sums(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:
@@ -390,7 +390,9 @@ class Site:
         objective, v = self._one_point(session, asked)
         if objective.anchors is None:
             return {}, np.zeros(1)
-        largest = objective.blocks.largest_spread(objective.anchors, objective.anchors.coefficients(objective.sums(v).t))
+        largest = objective.blocks.largest_spread(
+            objective.anchors, objective.anchors.coefficients(objective.sums(v).t)
+        )
         return {}, np.array([float(2.0 * asked.fields["xi"] * largest > 1.0)])
 
     def _of_against(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:

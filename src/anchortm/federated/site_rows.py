@@ -158,7 +158,14 @@ class SiteRows:
             name: {"kind": fact.kind, "levels": _plain(fact.levels), "declared": _plain(fact.declared)}
             for name, fact in self.facts.items()
         }
-        found: dict[str, Any] = {"names": list(self.frame.columns), "columns": columns, "classes": [], "declared": None, "time": False, "kinds": []}
+        found: dict[str, Any] = {
+            "names": list(self.frame.columns),
+            "columns": columns,
+            "classes": [],
+            "declared": None,
+            "time": False,
+            "kinds": [],
+        }
         if self.scale == "ordinal":
             found |= {"classes": _plain(self._classes.labels)}
             found |= {"declared": None if self._classes.declared is None else _plain(self._classes.declared)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -141,7 +140,7 @@ class SitesData:
         self, link: Any, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int | None = None
     ) -> FederatedObjective:
         """Return the anchor loss of all rows, which is made once for a model."""
-        if type(link) is not type(LINKS.get(getattr(link, "name", ""))):
+        if type(link) not in {type(known) for known in LINKS.values()}:
             raise InputError(
                 f"sites know the links {', '.join(LINKS)} by name, and {link!r} is another one: no code is sent to them"
             )
@@ -162,9 +161,7 @@ class SitesData:
         coordinates = coordinates_from_moments(basis, moments, plan.mean, plan.deviation, sign)
         arrays = {"mean": coordinates.mean, "scale": coordinates.scale}
 
-        def ask(
-            kind: str, more: dict[str, Any], points: Array, numbers: int, to: Sequence[str] | None = None
-        ) -> Any:
+        def ask(kind: str, more: dict[str, Any], points: Array, numbers: int, to: Sequence[str] | None = None) -> Any:
             own = {"plan": digest, **more}
             return conversation.ask(kind, own, {"points": points, **arrays}, numbers * points.shape[0], to)
 
@@ -198,5 +195,3 @@ class _Unweighted(Weighing):
     def totals(self, places: Places) -> Array:
         """Return nothing."""
         return np.zeros(0)
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -52,8 +52,8 @@ class Study:
         residuals by anchor, which says more about them than the sums that are sent otherwise.
     masks : bool
         Whether sites refuse to answer without masks, where there are three or more of them.
-    policy : Policy
-        Rules for disclosure that hold at all sites; each site adds its own.
+    policy : Policy, optional
+        Rules for disclosure that all sites keep beside their own: of two rules the stricter one holds.
 
     Examples
     --------
@@ -73,10 +73,10 @@ class Study:
     missing: str = "error"
     across: bool = False
     masks: bool = True
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy | None = None
 
     def __post_init__(self) -> None:
-        for name, test, what in (
+        tests: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
             ("formula", lambda v: isinstance(v, str), "text"),
             ("members", _is_members, "a table of names with public keys"),
             ("levels", lambda v: isinstance(v, Mapping) and all(map(_is_labels, v.values())), "lists of levels"),
@@ -87,8 +87,9 @@ class Study:
             ("missing", lambda v: v in ("error", "drop"), "'error' or 'drop'"),
             ("across", lambda v: isinstance(v, bool), "true or false"),
             ("masks", lambda v: isinstance(v, bool), "true or false"),
-            ("policy", lambda v: isinstance(v, Policy), "a Policy"),
-        ):
+            ("policy", lambda v: v is None or isinstance(v, Policy), "a Policy"),
+        )
+        for name, test, what in tests:
             value = getattr(self, name)
             if not test(value):
                 raise InputTypeError(f"{name} of a study must be {what}, not {value!r}")
@@ -140,10 +141,8 @@ class Study:
         if "formula" not in given:
             raise InputError("the study has no formula: add formula = 'outcome ~ covariates | site'")
         made = dict(given)
-        if not isinstance(made.get("policy", {}), Policy):
-            if not isinstance(made.get("policy", {}), Mapping):
-                raise InputTypeError(f"policy of a study must be a table of rules, not {made['policy']!r}")
-            made["policy"] = Policy.of(made.get("policy", {}))
+        if isinstance(made.get("policy"), Mapping):
+            made["policy"] = Policy.of(made["policy"])
         if isinstance(made.get("support"), list):
             made["support"] = tuple(made["support"])
         return cls(**made)
@@ -168,8 +167,19 @@ class Study:
             "missing": self.missing,
             "across": self.across,
             "masks": self.masks,
-            "policy": self.policy.record(),
+            "policy": None if self.policy is None else self.policy.record(),
         }
+
+    def strict(self, policy: Policy) -> Policy:
+        """Return the policy of a site, with the rules of the study that are stricter.
+
+        Examples
+        --------
+        >>> from anchortm.federated import Policy, Study
+        >>> Study("y ~ x | site", policy=Policy(least_rows=50)).strict(Policy()).least_rows
+        50
+        """
+        return policy if self.policy is None else policy.stricter(self.policy)
 
     @property
     def digest(self) -> str:

@@ -18,9 +18,12 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective
 
-__all__ = ["PointSums", "n_numbers", "packed"]
+__all__ = ["FEW", "PointSums", "n_numbers", "packed"]
 
 Array = NDArray[np.float64]
+
+
+FEW = "few effective rows"  # why a site keeps its sums at a point to itself
 
 
 def n_numbers(d: int) -> int:

@@ -9,7 +9,7 @@ from anchortm.exceptions import AnchorTMError, InputError
 from anchortm.federated.masks import FEWEST_SITES, Keys
 from anchortm.federated.site import Site
 
-__all__ = ["LocalSites", "SiteLostError", "Transport"]
+__all__ = ["LocalSites", "SiteLostError", "Transport", "prepared_sites"]
 
 
 class SiteLostError(AnchorTMError, ConnectionError):
@@ -45,6 +45,21 @@ class Transport(Protocol):
         ...
 
 
+def prepared_sites(sites: Sequence[Site]) -> dict[str, Site]:
+    """Return sites by name; from three on, those without keys get keys for masks."""
+    if not sites:
+        raise InputError("there are no sites: pass a list of Site objects")
+    found = {site.name: site for site in sites}
+    if len(found) < len(sites):
+        twice = sorted({site.name for site in sites if sum(other.name == site.name for other in sites) > 1})
+        raise InputError(f"two sites have the same name: {', '.join(twice)}")
+    if len(sites) >= FEWEST_SITES:
+        for site in sites:
+            if site.keys is None:
+                site.keys = Keys.generate()
+    return dict(sorted(found.items()))
+
+
 class LocalSites:
     """Sites in one process, for teaching and tests: the protocol is that of real sites, down to the bytes.
 
@@ -59,23 +74,14 @@ class LocalSites:
     --------
     >>> import anchortm as atm
     >>> from anchortm.federated import LocalSites, Site
-    >>> data = atm.datasets.load_rotterdam()
+    >>> data = atm.datasets.load_boston_housing2()
     >>> sites = LocalSites([Site(data[k::3], name) for k, name in enumerate(["east", "north", "west"])])
     >>> list(sites.names)
     ['east', 'north', 'west']
     """
 
     def __init__(self, sites: Sequence[Site], watch: Callable[[str, bytes, bytes], object] | None = None) -> None:
-        if not sites:
-            raise InputError("there are no sites: pass a list of Site objects")
-        self.sites = {site.name: site for site in sites}
-        if len(self.sites) < len(sites):
-            twice = sorted({site.name for site in sites if sum(other.name == site.name for other in sites) > 1})
-            raise InputError(f"two sites have the same name: {', '.join(twice)}")
-        if len(sites) >= FEWEST_SITES:
-            for site in sites:
-                if site.keys is None:
-                    site.keys = Keys.generate()
+        self.sites = prepared_sites(sites)
         self.watch = watch
 
     @property

@@ -146,7 +146,11 @@ _AT_SITES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "a level of a factor needs at least 5 rows at a site, and a factor at most 40 levels; merge levels",
     ),
     ("sites", ("boosting",), f"each split of a tree needs the rows of its node, and {_APART}; fit a linear model"),
-    ("sites", ("mean",), "sums for families are not implemented; use OrdinalRegression for two classes, or CountRegression"),
+    (
+        "sites",
+        ("mean",),
+        "sums for families are not implemented; use OrdinalRegression for two classes, or CountRegression",
+    ),
     (
         "sites",
         ("partial",),

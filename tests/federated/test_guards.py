@@ -165,7 +165,7 @@ def test_the_ledger_is_readable(tmp_path: Path) -> None:
     text = "\n".join(Ledger(path).lines())
     assert "answered" in text
     path.write_text(path.read_text() + "not a line\n")
-    with pytest.raises(InputError, match="line 1[0-9] of the ledger .* is damaged"):
+    with pytest.raises(InputError, match=r"line 1[0-9] of the ledger .* is damaged"):
         Ledger(path)
 
 
@@ -286,7 +286,9 @@ def attack(policy: Policy | None, n: int = 240) -> tuple[np.ndarray, np.ndarray]
     between two TOTALS over three sites.
     """
     rng = np.random.default_rng(3)
-    data = pd.DataFrame({"x": rng.normal(size=n), "age": rng.uniform(20, 90, n), "site": [f"s{k % 3}" for k in range(n)]})
+    data = pd.DataFrame(
+        {"x": rng.normal(size=n), "age": rng.uniform(20, 90, n), "site": [f"s{k % 3}" for k in range(n)]}
+    )
     data["sick"] = (rng.random(n) < 0.5).astype(int)
     top = data.x.idxmax()
     second, first = np.sort(data.x)[-2:]
@@ -296,7 +298,9 @@ def attack(policy: Policy | None, n: int = 240) -> tuple[np.ndarray, np.ndarray]
 
     def total(cut: float) -> np.ndarray:
         # h = theta - steep * x changes its sign at the cut
-        return objective.derivatives(objective.coordinates.join(np.array([steep * cut]), np.array([steep, 0.0]))).gradient
+        return objective.derivatives(
+            objective.coordinates.join(np.array([steep * cut]), np.array([steep, 0.0]))
+        ).gradient
 
     row = total(0.5 * (second + first)) - total(first + 0.5 * (first - second))
     c = row / row[0]  # the first column is the constant

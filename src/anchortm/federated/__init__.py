@@ -1,7 +1,7 @@
 """Federated fits: rows stay at their sites, which send sums; the fit is that to all rows in one table.
 
-A ``Coordinator`` asks, ``Site`` objects answer, and a transport carries the bytes between them. The guide says what leaves
-a site and what does not.
+A ``Coordinator`` asks, ``Site`` objects answer, and a transport carries the bytes between them. The guide says what
+leaves a site and what does not.
 """
 
 from anchortm.federated.coordinator import Coordinator

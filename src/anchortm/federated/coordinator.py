@@ -158,11 +158,8 @@ class Coordinator:
         model = self._at(model, xi)
         problem = self.problem(model)
         with _named(problem):
-            if start is None:
-                result = remarked(problem, problem.fit())
-            else:
-                result = remarked(problem, _from(problem, start))
-            return self._fitted(model, problem, result)
+            found = problem.fit() if start is None else _from(problem, start)
+            return self._fitted(model, problem, remarked(problem, found))
 
     def path(self, model: TransformationModel, xis: Sequence[float]) -> AnchorPath:
         """Return the fits at several xi, each on the branch connected to xi = 0.
@@ -398,7 +395,7 @@ class _named:  # noqa: N801 - a context manager, used as a function
         return None
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if not isinstance(error, (IdentificationError, ArithmeticError)):
+        if type(error) not in (IdentificationError, ArithmeticError):
             return
         refused: dict[str, str] = {}
         for made in self.problem.data.made.values():

@@ -135,6 +135,7 @@ class Hub:
             raise InputError(f"cannot listen at {host}:{port}: {error.strerror or error}") from None
         self._socket.settimeout(0.2)
         self._sites: dict[str, ssl.SSLSocket] = {}
+        self._owed: dict[ssl.SSLSocket, int] = {}  # answers that have not come yet
         self._answers: queue.Queue[tuple[str, ssl.SSLSocket, bytes, str]] = queue.Queue()
         self._lock, self._joined, self._closed = threading.Lock(), threading.Condition(), False
         self._turns = threading.Semaphore(MOST_WAITING)
@@ -176,6 +177,7 @@ class Hub:
                 raise SiteLostError(f"the site {name!r} is not connected")
             try:
                 send(connection, question)
+                self._owed[connection] = self._owed.get(connection, 0) + 1
             except OSError:
                 self._lose(name, connection)
                 raise SiteLostError(f"the site {name!r} has closed its connection") from None
@@ -190,11 +192,15 @@ class Hub:
                     self._lose(name, connections[name])
                 listed = ", ".join(map(repr, late))
                 raise SiteLostError(f"no answer within {timeout:g} seconds from the site {listed}") from None
-            if connections.get(name) is not source:
-                continue  # of a connection that was given up
+            if connections.get(name) is not source:  # of another question, or a connection that was given up
+                if source in self._owed:
+                    self._owed[source] -= 1
+                continue
             if problem:
                 raise SiteLostError(f"the site {name!r} {problem}")
-            found[name] = answer
+            self._owed[source] -= 1
+            if not self._owed[source]:  # else it answers a question whose asker has given up
+                found[name] = answer
         return found
 
     def _accept(self) -> None:
@@ -269,7 +275,7 @@ class Hub:
         """Give a connection up: an answer that comes later must not be taken for one to another question."""
         with self._lock:
             if self._sites.get(name) is connection:
-                self._sites.pop(name, None)
+                self._owed.pop(self._sites.pop(name), None)
         if connection is not None:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
 """Masks that cancel in sums over sites, and the keys that make them.
 
 Each pair of sites shares a key that nobody else knows (X25519, then HKDF over the session). For each round the key
-makes a stream of 128-bit numbers (SHAKE-256); one site of the pair adds it and the other subtracts it. What a site sends
-looks random, and the sum over all sites is exact: numbers are integers modulo 2^128, in units of 2^-80.
+makes a stream of 128-bit numbers (SHAKE-256); one site of the pair adds it and the other subtracts it. What a site
+sends looks random, and the sum over all sites is exact: numbers are integers modulo 2^128, in units of 2^-80.
 """
 
 from __future__ import annotations

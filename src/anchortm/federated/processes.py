@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import time
+from collections import Counter
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
@@ -53,6 +54,7 @@ class ProcessSites:
         context = mp.get_context("spawn")
         self._pipes: dict[str, Connection] = {}
         self._processes: dict[str, Any] = {}
+        self._owed: Counter[str] = Counter()  # answers that have not come yet
         for name, site in prepared_sites(sites).items():
             here, there = context.Pipe()
             process = context.Process(target=_work, args=(site, there), daemon=True)
@@ -72,14 +74,17 @@ class ProcessSites:
 
     def ask(self, question: bytes, timeout: float, to: Sequence[str]) -> dict[str, bytes]:
         """Return the answers of these sites by name; raise ``SiteLostError`` if one does not answer in time."""
+        unknown = [name for name in to if name not in self._pipes]
+        if unknown:
+            raise InputError(f"there is no site {unknown[0]!r}: there are {', '.join(self.names)}")
         for name in to:
-            if name not in self._pipes:
-                raise InputError(f"there is no site {name!r}: there are {', '.join(self.names)}")
             try:
                 self._pipes[name].send_bytes(question)
+                self._owed[name] += 1
             except (OSError, ValueError):
                 raise SiteLostError(f"the process of the site {name!r} has ended") from None
-        waiting, found = {self._pipes[name]: name for name in to}, {}
+        waiting: dict[Any, str] = {self._pipes[name]: name for name in to}
+        found = {}
         end = time.monotonic() + timeout
         while waiting:
             ready = wait(list(waiting), max(0.0, end - time.monotonic()))
@@ -89,12 +94,16 @@ class ProcessSites:
                     self._lose(name)
                 raise SiteLostError(f"no answer within {timeout:g} seconds from the site {late}")
             for pipe in ready:
-                name = waiting.pop(pipe)  # type: ignore[call-overload]
+                name = waiting[pipe]
                 try:
-                    found[name] = pipe.recv_bytes(2 * MAX_BYTES)  # type: ignore[union-attr]
+                    answer = self._pipes[name].recv_bytes(2 * MAX_BYTES)
                 except (EOFError, OSError):
                     self._lose(name)
                     raise SiteLostError(f"the process of the site {name!r} has ended") from None
+                self._owed[name] -= 1
+                if not self._owed[name]:  # else it answers a question whose asker has given up
+                    found[name] = answer
+                    del waiting[pipe]
         return found
 
     def _lose(self, name: str) -> None:

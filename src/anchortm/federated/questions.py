@@ -57,7 +57,7 @@ QUESTIONS: dict[str, tuple[dict[str, Test], dict[str, int]]] = {
         {"design": RECORD, "classes": list_of(is_level), "alone": PAIRS, "numbers": list_of(is_text)},
         {"edges": VECTOR, "number_edges": MATRIX, "units": VECTOR},
     ),
-    "gram": ({"numbers": list_of(is_text)}, {"edges": VECTOR, "units": VECTOR, "mean": VECTOR}),
+    "gram": ({}, {"edges": VECTOR, "units": VECTOR, "mean": VECTOR}),
     "baseline": (MODEL, {"units": VECTOR}),
     "sums": ({"plan": is_text}, {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}),
     "influence": (

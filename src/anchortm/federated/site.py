@@ -30,7 +30,7 @@ __all__ = ["Site", "session_of"]
 
 Array = NDArray[np.float64]
 
-MOST_PLANS = 16
+MOST_PLANS, MOST_SESSIONS = 16, 4
 AGAINST = 1e-3  # share of a row's largest number by which a direction must contradict it
 
 
@@ -225,16 +225,9 @@ class Site:
     def _open(self, asked: Message) -> Message:
         study = Study.of(asked.fields["study"])
         nonces, masked, scale = asked.fields["nonces"], asked.fields["masks"], asked.fields["scale"]
-        if self.study is not None and not _agrees(study, self.study):
-            raise DisclosureError("the coordinator's study is not the one that this site has agreed to")
-        if not self._nonce or nonces.get(self.name) != self._nonce:
-            raise WireError("the session was not begun with this site: say hello first")
-        if not set(nonces) <= set(study.members):
-            raise DisclosureError("the session has sites that are not members of the study")
-        if study.masks and not masked and len(nonces) >= FEWEST_SITES:
-            raise DisclosureError("the study asks for masks, and the coordinator does not use them")
-        masks = None
+        self._check_open(study, nonces, masked)
         session = session_of(study.digest, nonces, masked, scale)
+        masks = None
         if masked:
             if self.keys is None:
                 raise DisclosureError("masks need a private key of this site: make one with anchortm site keys")
@@ -243,23 +236,29 @@ class Site:
         table = table_of(self.data, study, self.name, self.environments)
         rows = SiteRows(table, study, study.strict(self.policy), scale)
         facts = rows.described()
-        if not study.across and facts["anchors"] is not None and facts["anchors"]["numbers"]:
-            raise DisclosureError(
-                f"the anchors {', '.join(facts['anchors']['numbers'])} are numbers, which sites share: set across = "
-                "true in the study, or use the anchor site"
-            )
         self._nonce = ""
         made = _Session(study, tuple(sorted(nonces)), masks, rows, content_of(table))
-        self._sessions = {**dict(list(self._sessions.items())[-3:]), session: made}
+        self._sessions = {**dict(list(self._sessions.items())[1 - MOST_SESSIONS :]), session: made}
         self.ledger.note(
             study=study.digest,
             session=session[:16],
-            members=",".join(sorted(nonces)),
+            members=",".join(made.members),
             question="open",
             outcome="answered",
         )
         mark = hmac.new(self._secret, made.content, hashlib.sha256).hexdigest()
         return Message("open", {"session": session, "facts": facts, "fingerprint": mark})
+
+    def _check_open(self, study: Study, nonces: Mapping[str, str], masked: bool) -> None:
+        """Refuse sessions that this site has not agreed to, or that were not begun with it."""
+        if self.study is not None and not _agrees(study, self.study):
+            raise DisclosureError("the coordinator's study is not the one that this site has agreed to")
+        if not self._nonce or nonces.get(self.name) != self._nonce:
+            raise WireError("the session was not begun with this site: say hello first")
+        if not set(nonces) <= set(study.members):
+            raise DisclosureError("the session has sites that are not members of the study")
+        if study.masks and not masked and len(nonces) >= FEWEST_SITES:
+            raise DisclosureError("the study asks for masks, and the coordinator does not use them")
 
     @property
     def _secret(self) -> bytes:

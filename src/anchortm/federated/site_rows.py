@@ -43,15 +43,14 @@ KINDS = ("exact", "left", "right", "interval")
 def table_of(data: Any, study: Study, name: str, environments: str | None) -> pd.DataFrame:
     """Return the columns of a site's table that a study needs, with the anchor ``site``."""
     table = native(data)
-    names = list(column_names(table))
-    formula = Formula.unread(study.formula, names if SITE in names else [*names, SITE])
-    needed = [*formula.needed([*names, SITE]), *(c for c in (study.sample_weight, study.offset) if c is not None)]
-    absent = [c for c in dict.fromkeys(needed) if c not in names and c != SITE]
+    there = list(column_names(table))
+    names = list(dict.fromkeys([*there, SITE]))
+    needed = Formula.unread(study.formula, names).needed(names)
+    extra = [column for column in (study.sample_weight, study.offset, environments) if column is not None]
+    absent = [column for column in dict.fromkeys([*needed, *extra]) if column not in names]
     if absent:
         raise InputError(f"the site has no column {', '.join(absent)}, which the study needs")
-    own = [c for c in dict.fromkeys([*needed, *([environments] if environments else [])]) if c in names]
-    if environments is not None and environments not in names:
-        raise InputError(f"the site has no column {environments!r} for its environments")
+    own = [column for column in dict.fromkeys([*needed, *extra]) if column in there]
     frame = select(table, own).reset_index(drop=True)
     if SITE not in needed:
         return frame

@@ -1,4 +1,4 @@
-"""The rows of all sites as the engine's problems take them: what is known of them, and the loss that asks about them."""
+"""The rows of all sites as the engine's problems take them: what is known of them, and the loss that asks about it."""
 
 from __future__ import annotations
 

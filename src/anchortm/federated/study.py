@@ -128,10 +128,7 @@ class Study:
         if isinstance(given, Study):
             return given
         if isinstance(given, (str, os.PathLike)):
-            try:
-                given = tomllib.loads(read_bytes(given, MAX_FILE).decode())
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise InputError(f"the study file is not TOML: {error}") from None
+            given = _read(given)
         if not isinstance(given, Mapping):
             raise InputTypeError(f"study must be a file, a dict or a Study, not {given!r}")
         known = [part.name for part in fields(cls)]
@@ -196,6 +193,14 @@ class Study:
         ['a', 'b']
         """
         return replace(self, members=members)
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the fields of a study file."""
+    try:
+        return tomllib.loads(read_bytes(path, MAX_FILE).decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"the study file is not TOML: {error}") from None
 
 
 def _is_members(value: Any) -> bool:

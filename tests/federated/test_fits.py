@@ -228,7 +228,7 @@ def test_a_fitted_model_predicts_and_is_saved(tmp_path: Any) -> None:
         (atm.NormalLinear(scale=["x"]), "y ~ x | site", "scale effects"),
         (atm.ContinuousLogit(), "y | z ~ x | site", "several baselines"),
         (atm.ContinuousLogit(), "y ~ x + (1 | ward) | site", "random effects"),
-        (atm.ContinuousLogit(), "y ~ s(x) | site", "learn from the rows"),
+        (atm.ContinuousLogit(), "y ~ s(x) | site", "knots are quantiles"),
         (atm.ContinuousLogit(), "y ~ bs(x, 4) | site", "learn from the rows"),
         (atm.ContinuousLogit(), "y ~ . | site", "a dot stands for"),
         (atm.ContinuousLogit(environment_weights="equal"), "y ~ x | site", "environment weights"),

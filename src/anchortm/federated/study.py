@@ -15,7 +15,7 @@ from anchortm.federated.policy import Policy
 from anchortm.federated.wire import digest_of
 from anchortm.inputs import parts
 from anchortm.inputs.formula.grammar import parse_formula
-from anchortm.inputs.formula.terms import remembers
+from anchortm.inputs.formula.terms import read_terms, remembers, smooth_terms_of
 from anchortm.inputs.formula.text import DOT
 
 __all__ = ["SITE", "Study"]
@@ -107,6 +107,7 @@ class Study:
         asked = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random else [])]
         parts.refuse("sites", *asked)
         if remembers(right):
+            parts.refuse("sites", *(["smooth"] if smooth_terms_of(read_terms(right)) else []))
             raise InputError(
                 "terms that learn from the rows (splines, poly, s, scale, center) cannot be learned from sums: the "
                 "formula of a study may have columns, factors, interactions and functions such as log(x) or "

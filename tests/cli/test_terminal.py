@@ -82,7 +82,6 @@ LINES = {
     "score": ["score", "model.json", "rows.csv", "--by", "site"],
     "recalibrate": ["recalibrate", "model.json", "rows.csv", "-s", "there.json"],
     "site study": ["site", "study", "trial.toml", "-f", FORMULA, "--members", "d,e,f"],
-    "site keys": ["site", "keys", "d-{}.key".format("in-a-file-with-a-long-name")],
     "site check": ["site", "check", "trial.toml", "--data", "rows.csv", "--name", "d"],
     "site check refused": ["site", "check", "trial.toml", "--data", "bad.csv", "--name", "unknown"],
     "site join without certificates": ["site", "join", "trial.toml", "--hub", "127.0.0.1:1"],

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchortm.cli.models import MODELS
-from anchortm.cli.options import add_certificate, add_reading
+from anchortm.cli.options import add_certificate, add_output, add_reading
 from anchortm.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def add(command: Any) -> None:
         help="how long to try to reach the hub (default 600)",
     )
     add_reading(command)
+    add_output(command, "the ledger as a table")
 
 
 def run(options: Any) -> int:
@@ -198,6 +199,15 @@ def _ledger(options: Any) -> int:
     if not Path(options.file).exists():
         raise InputError(f"there is no file {options.file}")
     ledger = Ledger(options.file)
+    if options.output is not None:
+        import pandas as pd
+
+        from anchortm.cli.output import check_output, write_table
+
+        check_output(options.output)
+        table = pd.DataFrame([{**entry, "point": len(entry.get("point") or ())} for entry in ledger.entries])
+        write_table(table, options.output)
+        return 0
     for line in ledger.lines():
         print(line)
     if not options.quiet:

@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"formula = '{FORMULA}'", "support = [0.5, 4.0]", "[members]"]
     for name, rows in DATA.groupby("site"):
         rows.drop(columns="site").to_csv(folder / f"{name}.csv", index=False)
-        out = subprocess.run(
+        out = subprocess.run(  # noqa: S603 - our own command
             [sys.executable, "-m", "anchortm", "site", "keys", f"{name}.mask", "-q"],
             cwd=folder,
             check=True,
@@ -51,7 +51,7 @@ def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     sites = [
-        subprocess.Popen(
+        subprocess.Popen(  # noqa: S603 - our own command
             [
                 *(sys.executable, "-m", "anchortm", "site", "join", "study.toml", "--data", f"{name}.csv"),
                 *("--name", name, "--hub", address, "--cert", f"{name}.pem", "--key", f"{name}.key", "--ca", "ca.pem"),
@@ -87,6 +87,8 @@ def test_a_fit_over_tls(hub: str, folder: Path, capsys: pytest.CaptureFixture[st
     ledger = capsys.readouterr().out
     assert "influence" in ledger
     assert "numbers sent" in ledger
+    assert main(["site", "ledger", "s0.jsonl", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["question"] == "open"
     assert main(["site", "ledger", "s0.jsonl", "-o", "ledger.csv"]) == 0
     assert (
         len((folder / "ledger.csv").read_text().splitlines()) == len((folder / "s0.jsonl").read_text().splitlines()) + 1

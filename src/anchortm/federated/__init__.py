@@ -13,7 +13,7 @@ from anchortm.federated.policy import DisclosureError, Policy
 from anchortm.federated.processes import ProcessSites
 from anchortm.federated.site import Site
 from anchortm.federated.study import Study
-from anchortm.federated.transport import LocalSites, SiteLostError, Transport
+from anchortm.federated.transport import LocalSites, SiteLostError
 from anchortm.federated.wire import WireError
 
 __all__ = [
@@ -30,7 +30,10 @@ __all__ = [
     "Site",
     "SiteLostError",
     "Study",
-    "Transport",
     "WireError",
     "join_hub",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,9 +19,11 @@ from anchortm.exceptions import IdentificationError, InputError, InputTypeError
 from anchortm.federated.conversation import Conversation
 from anchortm.federated.masks import FEWEST_SITES
 from anchortm.federated.plan import Plan, learn
+from anchortm.federated.restart import Reached, started_from, with_reasons
 from anchortm.federated.sites_data import SitesData
-from anchortm.federated.study import Study
-from anchortm.federated.transport import Transport
+from anchortm.federated.study import Given, Study
+from anchortm.federated.transport import SiteLostError, Transport
+from anchortm.federated.wire import WireError
 from anchortm.inference.covariance import covariance, default_kind
 from anchortm.inputs import parts
 from anchortm.models.base import TransformationModel, check_model
@@ -57,10 +58,8 @@ class Coordinator:
 
     Attributes
     ----------
-    rounds : int
-        How many questions were asked so far.
-    bytes_sent, bytes_received : int
-        Their size, and that of the answers, of all sites together.
+    rounds, bytes_sent, bytes_received : int
+        How many questions were asked so far, their size, and that of the answers, of all sites together.
 
     Examples
     --------
@@ -76,7 +75,7 @@ class Coordinator:
     (506, True)
     """
 
-    def __init__(self, transport: Transport, study: Any, masks: bool = True, timeout: float = TIMEOUT) -> None:
+    def __init__(self, transport: Transport, study: Given, masks: bool = True, timeout: float = TIMEOUT) -> None:
         if not hasattr(transport, "ask") or not hasattr(transport, "names"):
             raise InputTypeError(f"transport must carry questions to sites, such as LocalSites, not {transport!r}")
         self.transport, self.study = transport, Study.of(study)
@@ -85,6 +84,7 @@ class Coordinator:
             self.study = Study.of({**self.study.record(), "masks": False})
         self._conversations: list[Conversation] = []
         self._known: dict[str, SitesData] = {}
+        self._reached: Reached | None = None
 
     def __repr__(self) -> str:
         return f"Coordinator({len(self.transport.names)} sites, {self.study.formula!r})"
@@ -156,10 +156,70 @@ class Coordinator:
         array([-7.79])
         """
         model = self._at(model, xi)
+        return self._solved(model, None if start is None else (start.result_.baseline, start.result_.others))
+
+    def resume(self, model: M, xi: float | None = None) -> M:
+        """Return the fit, begun again where an earlier one was when a site was lost.
+
+        All sites must agree: the same ones must be there, with the same rows as before.
+
+        Parameters
+        ----------
+        model : estimator
+            The model of the fit that was lost.
+        xi : float, optional
+            The strength of the penalty; by default that of the model.
+
+        Returns
+        -------
+        estimator
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> from anchortm.federated import Coordinator, LocalSites, Site
+        >>> data = atm.datasets.load_geyser()
+        >>> sites = LocalSites([Site(data[:150], "early"), Site(data[150:], "late")])
+        >>> coordinator = Coordinator(sites, {"formula": "waiting ~ duration | site"})
+        >>> coordinator.resume(atm.NormalLinear(), xi=1.0)
+        Traceback (most recent call last):
+            ...
+        anchortm.exceptions.InputError: there is nothing to resume: no fit of this coordinator was lost
+        """
+        reached = self._reached
+        if reached is None:
+            raise InputError("there is nothing to resume: no fit of this coordinator was lost")
+        model = self._at(model, xi)
+        reached.check(type(model).__name__)
+        data = self._data(model.specification().outcome)
+        reached.compare(data.conversation.fingerprints)
+        return self._solved(model, reached.parameters)
+
+    def _solved(self, model: M, start: tuple[Array, Array] | None) -> M:
+        """Return the fitted model; keep where the fit is if a site is lost."""
         problem = self.problem(model)
-        with _named(problem):
-            found = problem.fit() if start is None else _from(problem, start)
-            return self._fitted(model, problem, remarked(problem, found))
+        try:
+            found = problem.fit() if start is None else started_from(problem, start)
+            made = self._fitted(model, problem, remarked(problem, found))
+        except (SiteLostError, WireError):
+            self._keep(type(model).__name__, problem)
+            raise
+        except (IdentificationError, ArithmeticError) as error:
+            if type(error) not in (IdentificationError, ArithmeticError):
+                raise
+            raise with_reasons(problem, error) from error
+        self._reached = None
+        return made
+
+    def _keep(self, model: str, problem: Problem) -> None:
+        """Keep the best parameters of a fit that was lost, and end its session."""
+        data: SitesData = problem.data
+        self._known.clear()
+        objective: Any = problem.objective.unpenalised
+        v = objective.remote.lowest(float(problem.spec.xi))
+        if v is not None:
+            marks = data.conversation.fingerprints
+            self._reached = Reached(model, objective.coordinates.split(v), marks)
 
     def path(self, model: TransformationModel, xis: Sequence[float]) -> AnchorPath:
         """Return the fits at several xi, each on the branch connected to xi = 0.
@@ -186,18 +246,16 @@ class Coordinator:
         (3, 1)
         """
         asked = several_xi(xis)
+        for xi in asked:
+            self._at(model, xi).specification().check_xi()
         first = self.problem(self._at(model, asked[0]))
         first.check_anchors()
-        models = []
-        with _named(first):
-            objective = first.objective
-            for xi in asked:
-                self._at(model, xi).specification().check_xi()
-            solutions = solve_path(objective, first.start(objective), asked, first.spec.options)
-            for xi, solution in zip(asked, solutions, strict=True):
-                own = self._at(model, xi)
-                problem = first.at(xi=xi).with_objective(objective)
-                models.append(self._fitted(own, problem, problem.result(objective, solution, [solution])))
+        objective, models = first.objective, []
+        solutions = solve_path(objective, first.start(objective), asked, first.spec.options)
+        for xi, solution in zip(asked, solutions, strict=True):
+            problem = first.at(xi=xi).with_objective(objective)
+            found = problem.result(objective, solution, [solution])
+            models.append(self._fitted(self._at(model, xi), problem, found))
         return AnchorPath(
             np.array(asked),
             np.array([m.result_.effects[1] for m in models]),
@@ -235,8 +293,9 @@ class Coordinator:
 
         problem = self._fitted_problem(model)
         data, objective = problem.data, problem.objective
-        v = objective.unpenalised.coordinates.join(model.result_.baseline, model.result_.others)
-        found = data.scores(objective.unpenalised, v, data.conversation.names)
+        inner = objective.unpenalised
+        v = inner.coordinates.join(model.result_.baseline, model.result_.others)
+        found = data.scores(inner, v, data.conversation.names)
         rows = [{"site": name, "n": own["n"], "nll": -own["loglik"] / own["weight"]} for name, own in found.items()]
         return pd.DataFrame(rows)
 
@@ -264,8 +323,7 @@ class Coordinator:
         >>> coordinator.covariance(coordinator.fit(atm.NormalLinear(), xi=1.0)).shape
         (3, 3)
         """
-        problem = self._fitted_problem(model)
-        return covariance(model.with_result(problem, model.result_), kind)
+        return covariance(model.with_result(self._fitted_problem(model), model.result_), kind)
 
     def leave_one_site_out(self, model: TransformationModel, xis: Sequence[float]) -> LeaveOneEnvironmentOut:
         """Return how well each site is predicted by the fits to all others, for each xi.
@@ -383,36 +441,3 @@ class Coordinator:
         made = model.with_result(None, result)
         made.formula_ = problem.data.plan.formula
         return made
-
-
-class _named:  # noqa: N801 - a context manager, used as a function
-    """Add to errors of the solver which sites kept sums to themselves."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if type(error) not in (IdentificationError, ArithmeticError):
-            return
-        refused: dict[str, str] = {}
-        for made in self.problem.data.made.values():
-            refused |= made.remote.refused
-        if refused:
-            listed = "; ".join(f"{name}: {reason}" for name, reason in sorted(refused.items()))
-            raise IdentificationError(f"{error}; sites kept sums to themselves ({listed})") from error
-
-
-def _from(problem: Problem, start: TransformationModel) -> FitResult:
-    """Return the result from the parameters of a similar fit."""
-    problem.check_anchors()
-    known = start.result_
-    if known.basis.n_parameters != problem.basis.n_parameters or len(known.coef) != len(problem.data.names):
-        raise InputError("start has other parameters than the model: pass a fit of the same model")
-    xi = float(problem.spec.xi)
-    if not math.isfinite(xi):
-        parts.refuse("sites", "infinite")
-    solution = problem.near(problem.objective, (known.baseline, known.others), xi)
-    return problem.result(problem.objective, solution, [solution])

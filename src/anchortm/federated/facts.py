@@ -151,6 +151,7 @@ def _column(column: str, parts: list[dict[str, Any]], study: Study) -> ColumnFac
         if foreign:
             raise InputError(f"column {column!r} has levels that the study does not declare: {foreign[0]!r}")
         levels = declared = list(study.levels[column])
+        kinds = ["category"] if kinds == ["text"] else kinds  # whose levels are not sorted
     return ColumnFacts(column, kinds[0], 0, tuple(levels), tuple(declared))
 
 

@@ -44,7 +44,7 @@ class Ledger:
             for entry in _read(self.path):
                 self._keep(entry)
 
-    def note(self, **fields: Any) -> None:
+    def note(self, **fields: object) -> None:
         """Write down one question, with its time.
 
         Examples
@@ -55,7 +55,7 @@ class Ledger:
         >>> ledger.answers("s1")
         0
         """
-        entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **fields}
+        entry: dict[str, Any] = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **fields}
         if self.path is not None:
             try:
                 with open(self.path, "a", encoding="utf-8") as file:

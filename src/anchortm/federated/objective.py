@@ -98,6 +98,13 @@ class RemoteLoss:
                 return np.frombuffer(key)
         return None
 
+    def lowest(self, xi: float) -> Array | None:
+        """Return the point with the lowest loss at xi among those that are known."""
+        losses = {
+            key: xi * float(found.t @ found.t) - found.loglik for key, found in self._known.items() if found is not None
+        }
+        return np.frombuffer(min(losses, key=losses.__getitem__)) if losses else None
+
     def influence(self, v: Array, xi: float) -> Array:
         """Return the Gram matrix of the rows' contributions to n times the gradient of the loss."""
         upper = np.triu_indices(self.d)

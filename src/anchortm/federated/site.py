@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm import __version__
+from anchortm._typing import Table
 from anchortm.backends.reading import Batch
 from anchortm.bases import Basis
 from anchortm.engine.objective.plain import RowObjective
@@ -22,7 +24,7 @@ from anchortm.federated.masks import FEWEST_SITES, LARGEST, Keys, Masks
 from anchortm.federated.policy import DisclosureError, Policy
 from anchortm.federated.questions import check_question
 from anchortm.federated.site_rows import Design, ModelPlan, SiteRows, content_of, table_of
-from anchortm.federated.study import Study, is_name
+from anchortm.federated.study import Given, Study, is_name
 from anchortm.federated.sums import FEW, packed
 from anchortm.federated.wire import Message, WireError, digest_of
 
@@ -90,14 +92,14 @@ class Site:
 
     def __init__(
         self,
-        data: Any,
+        data: Table,
         name: str,
         policy: Policy | None = None,
         environments: str | None = None,
         keys: Keys | None = None,
         *,
-        study: Any = None,
-        ledger: Any = None,
+        study: Given | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
     ) -> None:
         if not is_name(name):
             raise InputError(f"the name of a site must be printable text of up to 80 characters, not {name!r}")
@@ -149,7 +151,7 @@ class Site:
         self.ledger.note(study=study, session=session, question=kind, outcome=f"refused: {text}")
         return Message("refused", {"rule": rule, "reason": text}).encode()
 
-    def check(self, study: Any = None, scale: str = "continuous") -> list[str]:
+    def check(self, study: Given | None = None, scale: str = "continuous") -> list[str]:
         """Return what the rules of the site would refuse in a study, without a connection; an empty list if nothing.
 
         Parameters

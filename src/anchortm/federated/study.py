@@ -6,7 +6,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeAlias, Union
 
 from anchortm._util.checks import is_numeric
 from anchortm._util.files import read_bytes
@@ -18,9 +18,10 @@ from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.terms import read_terms, remembers, smooth_terms_of
 from anchortm.inputs.formula.text import DOT
 
-__all__ = ["SITE", "Study"]
+__all__ = ["SITE", "Given", "Study", "is_name"]
 
 SITE = "site"  # the anchor that says at which site, or in which environment of a site, a row is
+Given: TypeAlias = Union["Study", Mapping[str, Any], str, os.PathLike[str]]  # a study, its fields, or its file
 MAX_FILE = 2**20
 LONGEST_NAME = 80
 
@@ -117,7 +118,7 @@ class Study:
             raise InputError("a dot stands for all columns of one table, and sites may have different ones: list them")
 
     @classmethod
-    def of(cls, given: Study | Mapping[str, Any] | str | os.PathLike[str]) -> Study:
+    def of(cls, given: Given) -> Study:
         """Return the study in a file, in a dict of its fields, or the study itself.
 
         Examples

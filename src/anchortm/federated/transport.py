@@ -29,7 +29,8 @@ class Transport(Protocol):
     Examples
     --------
     >>> import anchortm as atm
-    >>> from anchortm.federated import LocalSites, Site, Transport
+    >>> from anchortm.federated import LocalSites, Site
+    >>> from anchortm.federated.transport import Transport
     >>> sites: Transport = LocalSites([Site(atm.datasets.load_geyser(), "park")])
     >>> list(sites.names)
     ['park']

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchortm.cli.models import MODELS
-from anchortm.cli.options import add_certificate, add_output, add_reading
+from anchortm.cli.options import add_certificate, add_json, add_output, add_reading
 from anchortm.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def add(command: Any) -> None:
     )
     add_reading(command)
     add_output(command, "the ledger as a table")
+    add_json(command, "the ledger")
 
 
 def run(options: Any) -> int:
@@ -207,6 +208,11 @@ def _ledger(options: Any) -> int:
         check_output(options.output)
         table = pd.DataFrame([{**entry, "point": len(entry.get("point") or ())} for entry in ledger.entries])
         write_table(table, options.output)
+        return 0
+    if options.json:
+        from anchortm.cli.output import as_json
+
+        print(as_json(ledger.entries))
         return 0
     for line in ledger.lines():
         print(line)

@@ -26,6 +26,7 @@ from anchortm.federated import (
     WireError,
 )
 from anchortm.federated.conversation import Conversation
+from anchortm.federated.histograms import BINS, FIRST, on_the_grid
 from anchortm.federated.wire import Message
 
 DATA = table()
@@ -183,13 +184,13 @@ def test_rounds_cannot_be_replayed() -> None:
     question = Message(
         "counts",
         {"session": talk.session, "round": 5, "levels": {}, "classes": [], "numbers": []},
-        {"edges": np.zeros(1)},
+        {"edges": FIRST},
     ).encode()
     first = Message.decode(sites.sites["s0"].answer(question))
     assert first.kind == "counts"
     for again in (5, 4):
         fields = {"session": talk.session, "round": again, "levels": {}, "classes": [], "numbers": []}
-        late = Message("counts", fields, {"edges": np.zeros(1)}).encode()
+        late = Message("counts", fields, {"edges": FIRST}).encode()
         answer = Message.decode(sites.sites["s0"].answer(late))
         assert answer.kind == "refused"
         assert "round" in answer.fields["reason"]
@@ -274,6 +275,50 @@ def test_other_members_cannot_be_asked_about_the_same_parameters() -> None:
     other.objective.sums(same + 1e-3)
     with pytest.raises(DisclosureError, match="the difference would show one site"):
         other.objective.sums(same)
+
+
+def test_histograms_have_a_fixed_grid() -> None:
+    """Edges that the coordinator chooses freely would find a value by asking again and again."""
+    talk, sites = begun()
+    site, step = sites.sites["s0"], 2.0**-4
+
+    def asked(round_: int, edges: np.ndarray) -> str:
+        fields = {"session": talk.session, "round": round_, "levels": {}, "classes": [], "numbers": ["x"]}
+        answer = Message.decode(site.answer(Message("counts", fields, {"edges": edges}).encode()))
+        return str(answer.fields.get("reason", answer.kind))
+
+    rounds = 2
+    assert asked(1, FIRST) == "counts"
+    assert asked(2, step * np.arange(-BINS // 2, BINS // 2)) == "counts"
+    for edges in (
+        step * np.arange(-BINS // 2, BINS // 2) + 0.01,
+        0.06 * np.arange(BINS),
+        step * np.arange(BINS - 1),
+        2.0 * step * np.arange(BINS)[::-1],
+        2.0**-9 * np.arange(BINS),  # too fine for these values
+        FIRST + 1e-9,
+    ):
+        rounds += 1
+        assert "finer than sums need, or not on the fixed grid" in asked(rounds, edges)
+    assert on_the_grid(FIRST)
+    assert not on_the_grid(np.zeros(BINS))
+
+
+def test_supports_hold_rows_of_each_site() -> None:
+    """A baseline that bends around one value would show where it lies."""
+    asked = coordinator(DATA, "y ~ x | site", support=[0.5, 0.6])
+    with pytest.raises(DisclosureError, match="fewer than 20 rows in the support"):
+        asked.fit(atm.ContinuousLogit(), xi=0.0)
+
+
+def test_scores_in_clear_text_are_limited() -> None:
+    data = rows(60)
+    asked = Coordinator(LocalSites([Site(data, "here", Policy(most_scores=2))]), {"formula": "y ~ x"})
+    model = asked.fit(atm.NormalLinear())
+    for _ in range(2):
+        asked.score(model)
+    with pytest.raises(DisclosureError, match="all 2 scores of this study, which no mask hides"):
+        asked.score(model)
 
 
 # the attack

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from anchortm._util.checks import check_total_weight
 from anchortm.exceptions import IdentificationError, InputError
 from anchortm.federated.conversation import Conversation
+from anchortm.federated.questions import KINDS
 from anchortm.federated.study import SITE, Study
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.response import plain_words
 
-__all__ = ["KINDS", "Facts"]
+__all__ = ["Facts"]
 
 Array = NDArray[np.float64]
 BySite = Mapping[str, dict[str, Any]]
 
-KINDS = ("exact", "left", "right", "interval")
 HEAD = 3 + len(KINDS)  # rows, their weight, environments, rows of each kind
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anchortm.inputs.response import Interval, Response, Surv, as_response
 
-__all__ = ["BINS", "ENDS", "FIRST", "TAILS", "Bins", "typical_outcome", "zoomed"]
+__all__ = ["BINS", "ENDS", "FIRST", "TAILS", "Bins", "on_the_grid", "typical_outcome", "zoomed"]
 
 Array = NDArray[np.float64]
 
@@ -40,8 +40,23 @@ class Bins:
 
 
 def zoomed(bins: Bins, shares: tuple[float, float] = ENDS) -> Array:
-    """Return finer edges between the ends of a histogram."""
-    return np.linspace(*bins.ends(shares), BINS)
+    """Return finer edges between the ends of a histogram: multiples of a power of two, as sites ask for."""
+    low, high = bins.ends(shares)
+    step = 2.0 ** math.ceil(math.log2((high - low) / (BINS - 2)))
+    return np.asarray((math.floor(low / step) + np.arange(BINS)) * step, dtype=np.float64)
+
+
+def on_the_grid(edges: Array) -> bool:
+    """Return whether edges are the first ones, or neighbouring multiples of a power of two."""
+    if edges.size == FIRST.size and (edges == FIRST).all():
+        return True
+    if edges.size != BINS:
+        return False
+    step = float(edges[1] - edges[0])
+    if not (step > 0.0 and math.frexp(step)[0] == 0.5):
+        return False
+    places = edges / step
+    return bool((places == np.round(places)).all() and (np.diff(places) == 1.0).all())
 
 
 def typical_outcome(

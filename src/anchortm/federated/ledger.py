@@ -38,7 +38,7 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = None if path is None else Path(path)
         self.entries: list[dict[str, Any]] = []
-        self._answers: Counter[str] = Counter()
+        self._answers: Counter[object] = Counter()
         self._members: dict[str, set[str]] = {}
         if self.path is not None and self.path.exists():
             for entry in _read(self.path):
@@ -69,12 +69,13 @@ class Ledger:
         """Remember an entry."""
         self.entries.append(entry)
         if entry.get("outcome") == "answered":
-            self._answers[str(entry.get("study"))] += 1
+            study = str(entry.get("study"))
+            self._answers.update([study, (study, entry.get("question"))])
             for point in entry.get("point") or ():
                 self._members.setdefault(str(point), set()).add(str(entry.get("members")))
 
-    def answers(self, study: str) -> int:
-        """Return how many questions of a study were answered.
+    def answers(self, study: str, question: str | None = None) -> int:
+        """Return how many questions of a study, or how many of one kind, were answered.
 
         Examples
         --------
@@ -82,7 +83,7 @@ class Ledger:
         >>> Ledger().answers("s1")
         0
         """
-        return self._answers[study]
+        return self._answers[study if question is None else (study, question)]
 
     def members_at(self, point: str) -> set[str]:
         """Return with which members a point was asked about before.

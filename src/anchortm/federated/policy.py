@@ -46,6 +46,8 @@ class Policy:
         the coordinator asks about. Steep parameters that single out rows have few.
     most_answers : int
         Most answers in one study, over all runs that the ledger knows.
+    most_scores : int
+        Most answers about the fit of a single model at the site alone, which no mask hides.
     most_levels : int
         Most levels of a factor; there may also be no more than a third of the rows.
     columns : tuple of str
@@ -56,7 +58,7 @@ class Policy:
     >>> from anchortm.federated import Policy
     >>> Policy(least_rows=50).stricter(Policy(least_cell=10))
     Policy(least_rows=50, least_cell=10, rows_per_parameter=3.0, least_effective=20.0, most_answers=2000, \
-most_levels=40, columns=())
+most_scores=200, most_levels=40, columns=())
     """
 
     least_rows: int = 20
@@ -64,13 +66,14 @@ most_levels=40, columns=())
     rows_per_parameter: float = 3.0
     least_effective: float = 20.0
     most_answers: int = 2000
+    most_scores: int = 200
     most_levels: int = 40
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in (
             *(("least_rows", 1), ("least_cell", 1), ("rows_per_parameter", 0.0), ("least_effective", 0.0)),
-            *(("most_answers", 1), ("most_levels", 2)),
+            *(("most_answers", 1), ("most_scores", 0), ("most_levels", 2)),
         ):
             value = getattr(self, name)
             whole = isinstance(least, int)
@@ -129,7 +132,10 @@ most_levels=40, columns=())
             name: max(getattr(self, name), getattr(other, name))
             for name in ("least_rows", "least_cell", "rows_per_parameter", "least_effective")
         }
-        most = {name: min(getattr(self, name), getattr(other, name)) for name in ("most_answers", "most_levels")}
+        most = {
+            name: min(getattr(self, name), getattr(other, name))
+            for name in ("most_answers", "most_scores", "most_levels")
+        }
         return Policy(**least, **most, columns=columns)
 
     # the rules, each with its refusal

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from anchortm._util.plain_values import is_count, is_flag, is_number, is_strength, is_text, list_of
 from anchortm.federated.wire import Message, WireError
 
-__all__ = ["MOST_POINTS", "QUESTIONS", "check_answer", "check_question"]
+__all__ = ["KINDS", "MOST_POINTS", "QUESTIONS", "check_answer", "check_question"]
 
 Test = Callable[[Any], bool]
 
+KINDS = ("exact", "left", "right", "interval")  # of rows, in the order in which they are counted
 MOST_POINTS = 64  # parameters in one question
 SCALES = ("continuous", "ordinal", "count")
 

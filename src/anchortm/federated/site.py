@@ -193,6 +193,9 @@ class Site:
         digest = session.study.digest
         if self.ledger.answers(digest) >= session.rows.policy.most_answers:
             raise DisclosureError(f"the site has given all {session.rows.policy.most_answers} answers of this study")
+        most = session.rows.policy.most_scores
+        if asked.kind == "score" and self.ledger.answers(digest, "score") >= most:
+            raise DisclosureError(f"the site has given all {most} scores of this study, which no mask hides")
         points = self._points(session, asked)
         make: Callable[[_Session, Message], tuple[dict[str, Any], Array]] = getattr(self, f"_of_{asked.kind}")
         fields, values = make(session, asked)

@@ -21,7 +21,9 @@ from anchortm.engine.rows.likelihood import layout
 from anchortm.engine.rows.projections import projection
 from anchortm.engine.rows.standardised import baseline_moments, coordinates_from_moments
 from anchortm.exceptions import InputError
+from anchortm.federated.histograms import BINS, on_the_grid
 from anchortm.federated.policy import DisclosureError, Policy
+from anchortm.federated.questions import KINDS
 from anchortm.federated.study import SITE, Study
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.formula import Formula
@@ -37,7 +39,7 @@ __all__ = ["Design", "ModelPlan", "SiteRows", "content_of", "table_of"]
 
 Array = NDArray[np.float64]
 
-KINDS = ("exact", "left", "right", "interval")
+FINEST = 1.0 / 256.0  # finest step of a histogram, relative to the middle half of the values
 
 
 def table_of(data: Any, study: Study, name: str, environments: str | None) -> pd.DataFrame:
@@ -219,10 +221,20 @@ class SiteRows:
         parts = []
         if outcome.size:
             at, observed = self._curve
+            self._check_edges(outcome, at)
             parts += [_at_most(at[observed], outcome), _at_most(at, outcome)]
         for name, edges in numbers.items():
-            parts.append(_at_most(self.frame[name].to_numpy(dtype=np.float64), edges))
+            values = self.frame[name].to_numpy(dtype=np.float64)
+            self._check_edges(edges, values)
+            parts.append(_at_most(values, edges))
         return self.policy.rounded(np.concatenate(parts)) if parts else np.zeros(0)
+
+    @staticmethod
+    def _check_edges(edges: Array, values: Array) -> None:
+        """Refuse edges between which a value could be searched for, by asking again with others."""
+        middle = float(np.subtract(*np.quantile(values, [0.75, 0.25])))
+        if not on_the_grid(edges) or (edges.size == BINS and edges[1] - edges[0] < FINEST * middle):
+            raise DisclosureError("the edges of a histogram are finer than sums need, or not on the fixed grid")
 
     def with_design(self, design: Design) -> Batch:
         """Return the rows as all sites read them, after checking the cells of their columns."""
@@ -267,6 +279,14 @@ class SiteRows:
 
     def baseline(self, plan: ModelPlan, batch: Batch, units: Array) -> Array:
         """Return sums and sums of squares of the columns of the baseline in units."""
+        support = getattr(plan.basis, "support", None)
+        if support is not None:
+            at = self._curve[0]
+            if ((at >= support[0]) & (at <= support[1])).sum() < self.policy.least_rows:
+                raise DisclosureError(
+                    f"the site has fewer than {self.policy.least_rows} rows in the support of the baseline: "
+                    "give the study a wider support"
+                )
         size, total, squares = baseline_moments(plan.basis, layout(plan.basis, batch.response))
         return np.concatenate([[size], total / units, squares / units**2])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ class Facts:
     truncated: bool
     anchored: bool
     crossing: tuple[str, ...] = ()  # anchors that sites share
+    anchors: Mapping[str, list[Any]] = field(default_factory=dict)  # the levels of all factors, if some are shared
+    anchor_numbers: tuple[str, ...] = ()
     n_rows: int = 0
     n_total: float = 0.0
     rank: int = 0
@@ -98,6 +100,7 @@ class Facts:
             "truncated" in kinds,
             anchored,
             _crossing(by_site, study.across) if anchored else (),
+            *(_anchors(by_site) if anchored else ({}, ())),
         )
 
     def counted(self, found: Array) -> Facts:
@@ -196,6 +199,14 @@ def _common_order(orders: list[Any]) -> list[Any]:
     if any(order != orders[0] for order in orders):
         raise InputError("the classes of the outcome have another order at other sites: give classes in the study")
     return list(orders[0])
+
+
+def _anchors(by_site: BySite) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
+    """Return the levels of all factors among the anchors, in order, and the numbers."""
+    own = [facts["anchors"] for facts in by_site.values()]
+    factors = {name: _joined(one["factors"][name] for one in own) for name in own[0]["factors"]}
+    ordered = {name: sorted(levels, key=lambda x: (type(x).__name__, x)) for name, levels in factors.items()}
+    return ordered, tuple(own[0]["numbers"])
 
 
 def _crossing(by_site: BySite, across: bool) -> tuple[str, ...]:

@@ -68,10 +68,20 @@ class RemoteLoss:
         self.refused: dict[str, str] = {}  # why a site last kept its sums, by site
         self._known: dict[bytes, PointSums | None] = {}
 
-    def at(self, v: Array) -> PointSums | None:
-        """Return the sums at v, None if a site keeps them to itself."""
+    @property
+    def n_t(self) -> int:
+        """Return the number of elements of t."""
+        return self.d + 1
+
+    def at(self, v: Array, expected: Array | None = None) -> PointSums | None:
+        """Return the sums at v, None if a site keeps them to itself; ``expected`` is the multiplier to come."""
         self.learn([v])
         return self._known[v.tobytes()]
+
+    def bent(self, v: Array, multiplier: Array | None) -> tuple[PointSums, Array] | None:
+        """Return the sums at v, and the Hessian with the curvature of the residuals along a multiplier."""
+        found = self.at(v)
+        return None if found is None else (found, found.curved(multiplier))
 
     def learn(self, points: Sequence[Array]) -> None:
         """Ask about all points that are not known yet, in one round."""
@@ -165,14 +175,14 @@ class FederatedObjective(Objective):
         self.remote.learn([self.whole(v) for v in points])
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
-        found = self.remote.at(self.whole(v))
-        return Sums(-math.inf, np.zeros(self.remote.d + 1)) if found is None else Sums(found.loglik, found.t)
+        found = self.remote.at(self.whole(v), expected)
+        return Sums(-math.inf, np.zeros(self.remote.n_t)) if found is None else Sums(found.loglik, found.t)
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
-        found, at = self.remote.at(self.whole(v)), self._inside()
-        if found is None:
+        both, at = self.remote.bent(self.whole(v), multiplier), self._inside()
+        if both is None:
             raise ArithmeticError("a site keeps its sums at these parameters to itself")
-        hessian = found.curved(multiplier)
+        found, hessian = both
         hessian = hessian if self.places is None else hessian[np.ix_(self.places, self.places)]
         return Derivatives(found.gradient[at], hessian, found.E[:, at])
 

@@ -13,6 +13,7 @@ from anchortm.exceptions import InputError
 from anchortm.federated.conversation import Conversation
 from anchortm.federated.facts import Facts
 from anchortm.federated.histograms import BINS, FIRST, TAILS, Bins, typical_outcome, zoomed
+from anchortm.federated.shared_anchors import SharedAnchors, root_of
 from anchortm.inputs.empirical import SUPPORT_QUANTILES, empirical_distribution
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, as_response
@@ -79,6 +80,7 @@ class Plan:
     sums: CovariateSums
     formula: Formula
     outcome_range: tuple[float, float]
+    shared: SharedAnchors | None = None
 
     def __repr__(self) -> str:
         return f"Plan({self.n_rows} rows, {len(self.names)} covariates, {self.rank} environments)"
@@ -125,6 +127,7 @@ def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
     response, weights = _typical(facts, finer, counts)
     if not facts.ordinal and facts.scale != "count":
         check_counts(facts.kinds)
+    shared = _shared(conversation, facts) if facts.crossing else None
     names = tuple(formula.design_columns())
     spans = [
         (0.0, 1.0) if one else ranges.get(name, (m - 2.0 * s, m + 2.0 * s))
@@ -143,7 +146,7 @@ def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
         np.where(deviation > 0.0, deviation, 1.0),
         np.array(spans).reshape(-1, 2).T,
         binary,
-        facts.rank,
+        facts.rank if shared is None else shared.projection.rank,
         facts.anchored,
         facts.time,
         facts.truncated,
@@ -153,6 +156,7 @@ def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
         sums,
         formula,
         (float(finer[0]), float(finer[-1])) if finer.size else (0.0, float(max(len(facts.classes) - 1, 1))),
+        shared,
     )
 
 
@@ -224,6 +228,27 @@ def _products(
     middle = weighted / facts.n_total
     deviation = units * np.sqrt(np.maximum(squares / facts.n_total - middle**2, 0.0))
     return sums, units * (mean + middle), deviation, float(offset[0]), counts
+
+
+def _shared(conversation: Conversation, facts: Facts) -> SharedAnchors:
+    """Return the anchors that sites share, with the products of their columns."""
+    n = len(facts.anchor_numbers)
+    names = {"factors": {name: list(own) for name, own in facts.anchors.items()}, "numbers": list(facts.anchor_numbers)}
+    mean, unit = np.zeros(n), np.ones(n)
+    size = 1 + n + sum(len(levels) - 1 for levels in facts.anchors.values())
+    upper = np.triu_indices(size)
+    gram = np.zeros((size, size))
+    for _ in range(2 if n else 1):  # the second time around their means, in their units
+        total = conversation.ask("anchors", names, {"mean": mean, "unit": unit}, upper[0].size).total
+        gram[upper] = total
+        if n:
+            first, square = gram[0, size - n :] / gram[0, 0], np.diag(gram)[size - n :] / gram[0, 0]
+            mean, last = mean + unit * first, (mean, unit)
+            unit = unit * np.sqrt(np.maximum(square - first**2, 1e-300))
+    mean, unit = last if n else (mean, unit)
+    whole = gram + np.triu(gram, 1).T
+    arrays = {"anchor_mean": mean, "anchor_unit": unit, "anchor_root": root_of(whole)}
+    return SharedAnchors.of(names, arrays)
 
 
 def _typical(facts: Facts, edges: Array, counts: Array) -> tuple[Response, Array]:

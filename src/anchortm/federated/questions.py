@@ -38,8 +38,17 @@ MODEL: dict[str, Test] = {
     "basis": RECORD,
     "sign": lambda value: value in (-1, 1),
     "intercept": is_flag,
+    "shared": lambda value: value is None or (set(value) == {"factors", "numbers"} and is_shared(value)),
 }
 VECTOR, MATRIX = 1, 2
+POINTS = {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}
+SHARED: dict[str, Test] = {"factors": LEVELS, "numbers": list_of(is_text)}
+
+
+def is_shared(value: dict[str, Any]) -> bool:
+    """Return whether a value names anchors that sites share."""
+    return all(test(value[name]) for name, test in SHARED.items())
+
 
 # question -> its fields with their tests, and its arrays with their numbers of dimensions
 QUESTIONS: dict[str, tuple[dict[str, Test], dict[str, int]]] = {
@@ -59,7 +68,11 @@ QUESTIONS: dict[str, tuple[dict[str, Test], dict[str, int]]] = {
         {"edges": VECTOR, "number_edges": MATRIX, "units": VECTOR},
     ),
     "gram": ({}, {"edges": VECTOR, "units": VECTOR, "mean": VECTOR}),
-    "baseline": (MODEL, {"units": VECTOR}),
+    "anchors": (SHARED, {"mean": VECTOR, "unit": VECTOR}),
+    "baseline": (MODEL, {"units": VECTOR, "anchor_mean": VECTOR, "anchor_unit": VECTOR, "anchor_root": MATRIX}),
+    "shared": ({"plan": is_text}, POINTS | {"multipliers": MATRIX}),
+    "shared_influence": ({"plan": is_text, "xi": is_strength}, POINTS | {"t": VECTOR, "E": MATRIX}),
+    "shared_steep": ({"plan": is_text, "xi": is_strength}, POINTS | {"t": VECTOR}),
     "sums": ({"plan": is_text}, {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}),
     "influence": (
         {"plan": is_text, "xi": is_strength},
@@ -110,6 +123,7 @@ ANSWERS: dict[str, dict[str, Test]] = {
     "open": {"session": is_text, "facts": RECORD, "fingerprint": is_text},
     "score": {"n": is_count, "weight": is_number, "loglik": is_number, "events": is_count},
     "sums": {"statuses": list_of(is_text)},
+    "shared": {"statuses": list_of(is_text)},
 }
 
 

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,49 +14,26 @@ from numpy.typing import NDArray
 
 from anchortm import __version__
 from anchortm._typing import Table
-from anchortm.backends.reading import Batch
-from anchortm.bases import Basis
-from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.objective.separation import rows_against
 from anchortm.exceptions import AnchorTMError, InputError, MissingValueError
+from anchortm.federated.answers import ANSWERS, AT_POINTS, Session
 from anchortm.federated.ledger import Ledger
-from anchortm.federated.masks import FEWEST_SITES, LARGEST, Keys, Masks
+from anchortm.federated.masks import FEWEST_SITES, Keys, Masks
 from anchortm.federated.policy import DisclosureError, Policy
 from anchortm.federated.questions import check_question
-from anchortm.federated.site_rows import Design, ModelPlan, SiteRows, content_of, table_of
+from anchortm.federated.site_rows import Design, SiteRows, content_of, table_of
 from anchortm.federated.study import Given, Study, is_name
-from anchortm.federated.sums import FEW, packed
 from anchortm.federated.wire import Message, WireError, digest_of
 
 __all__ = ["Site", "session_of"]
 
 Array = NDArray[np.float64]
 
-MOST_PLANS, MOST_SESSIONS = 16, 4
-AGAINST = 1e-3  # share of a row's largest number by which a direction must contradict it
+MOST_SESSIONS = 4
 
 
 def session_of(study: str, nonces: Mapping[str, str], masks: bool, scale: str) -> str:
     """Return the name of a session, which depends on a fresh number of each site."""
     return digest_of({"study": study, "nonces": dict(nonces), "masks": masks, "scale": scale})
-
-
-class _Session:
-    """What a site knows of one run: who takes part, its masks, its rows as they are read, and models."""
-
-    def __init__(
-        self, study: Study, members: tuple[str, ...], masks: Masks | None, rows: SiteRows, content: bytes
-    ) -> None:
-        self.study, self.members, self.masks, self.rows, self.content = study, members, masks, rows, content
-        self.round = 0
-        self.batch: Batch | None = None
-        self.plans: dict[str, ModelPlan] = {}
-        self.objectives: dict[str, RowObjective] = {}
-
-    def read(self) -> Batch:
-        if self.batch is None:
-            raise WireError("this question comes too early: the design of the study is not known yet")
-        return self.batch
 
 
 class Site:
@@ -110,7 +87,7 @@ class Site:
         self.study = None if study is None else Study.of(study)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         self._nonce, self._own_secret = "", secrets.token_bytes(32)
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, Session] = {}
 
     def __repr__(self) -> str:
         return f"Site({self.name!r})"
@@ -197,8 +174,7 @@ class Site:
         if asked.kind == "score" and self.ledger.answers(digest, "score") >= most:
             raise DisclosureError(f"the site has given all {most} scores of this study, which no mask hides")
         points = self._points(session, asked)
-        make: Callable[[_Session, Message], tuple[dict[str, Any], Array]] = getattr(self, f"_of_{asked.kind}")
-        fields, values = make(session, asked)
+        fields, values = ANSWERS[asked.kind](session, asked)
         arrays: dict[str, NDArray[Any]] = {}
         if values.size and session.masks is not None:
             arrays["sums"] = session.masks.hide(values, asked.fields["round"])
@@ -242,7 +218,7 @@ class Site:
         rows = SiteRows(table, study, study.strict(self.policy), scale)
         facts = rows.described()
         self._nonce = ""
-        made = _Session(study, tuple(sorted(nonces)), masks, rows, content_of(table))
+        made = Session(study, tuple(sorted(nonces)), masks, rows, content_of(table))
         self._sessions = {**dict(list(self._sessions.items())[1 - MOST_SESSIONS :]), session: made}
         self.ledger.note(
             study=study.digest,
@@ -270,7 +246,7 @@ class Site:
         """Return a secret for fingerprints: that of the keys, which a restarted site still has."""
         return self._own_secret if self.keys is None else self.keys.secret
 
-    def _session(self, asked: Message) -> _Session:
+    def _session(self, asked: Message) -> Session:
         session = self._sessions.get(asked.fields["session"])
         if session is None:
             raise WireError("the site does not know this session: it may have been started again")
@@ -282,11 +258,11 @@ class Site:
             raise DisclosureError("the rows of the site have changed since the session began: start the fit again")
         return session
 
-    def _points(self, session: _Session, asked: Message) -> list[str]:
+    def _points(self, session: Session, asked: Message) -> list[str]:
         """Return digests of the parameters asked about; refuse those asked before with other members."""
-        if asked.kind not in ("sums", "influence"):
+        if asked.kind not in AT_POINTS:
             return []
-        objective, found = self._objective(session, asked), []
+        objective, found = session.objective(asked), []
         for v in asked.arrays["points"]:
             raw = np.concatenate(objective.coordinates.split(v))
             text = f"{session.study.formula} {asked.kind} {asked.fields['plan']} " + " ".join(f"{x:.8e}" for x in raw)
@@ -300,129 +276,9 @@ class Site:
                 )
         return found
 
-    def _of_counts(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:
-        fields, edges = asked.fields, asked.arrays["edges"]
-        numbers = session.rows.counts(fields["levels"], fields["classes"])
-        outcome = np.zeros(0) if session.rows.scale == "ordinal" else edges
-        counts = session.rows.histogram(outcome, dict.fromkeys(fields["numbers"], edges))
-        return {}, np.concatenate([numbers, counts])
-
-    def _of_moments(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:
-        fields, arrays = asked.fields, asked.arrays
-        alone = tuple((name, level) for name, level in fields["alone"])
-        session.batch = session.rows.with_design(Design(fields["design"], tuple(fields["classes"]), alone))
-        session.plans.clear()
-        session.objectives.clear()
-        self._check_units(session, arrays["units"])
-        edges = dict(zip(fields["numbers"], arrays["number_edges"], strict=True))
-        counts = session.rows.histogram(arrays["edges"], edges)
-        return {}, np.concatenate([session.rows.moments(session.batch, arrays["units"]), counts])
-
-    def _of_gram(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:
-        batch, arrays = session.read(), asked.arrays
-        self._check_units(session, arrays["units"], arrays["mean"])
-        counts = session.rows.histogram(arrays["edges"], {})
-        return {}, np.concatenate([session.rows.gram(batch, arrays["units"], arrays["mean"]), counts])
-
-    @staticmethod
-    def _check_units(session: _Session, *vectors: Array) -> None:
-        size = session.read().X.shape[1]
-        if any(v.size != size for v in vectors) or not (vectors[0] > 0.0).all():
-            raise WireError("the units do not match the columns of the design")
-
-    def _of_baseline(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:
-        fields = asked.fields
-        plan = ModelPlan(fields["link"], Basis.from_dict(fields["basis"]), float(fields["sign"]), fields["intercept"])
-        if len(session.plans) >= MOST_PLANS:
-            session.plans.pop(next(iter(session.plans)))
-        session.plans[plan_digest(fields)] = plan
-        return {}, session.rows.baseline(plan, session.read(), asked.arrays["units"])
-
-    def _objective(self, session: _Session, asked: Message) -> RowObjective:
-        """Return the share of the site in the loss of a plan, which is made once."""
-        plan = session.plans.get(asked.fields["plan"])
-        if plan is None:
-            raise WireError("the site does not know this model: send its baseline first")
-        mean, scale = asked.arrays["mean"], asked.arrays["scale"]
-        batch = session.read()
-        if mean.size != scale.size or scale.size <= batch.X.shape[1] or not (scale > 0.0).all():
-            raise WireError("the coordinates do not match the model")
-        key = asked.fields["plan"] + hashlib.sha256(mean.tobytes() + scale.tobytes()).hexdigest()
-        if key not in session.objectives:
-            if len(session.objectives) >= MOST_PLANS:
-                session.objectives.pop(next(iter(session.objectives)))
-            session.objectives[key] = session.rows.objective(plan, batch, mean, scale)
-        if asked.arrays["points"].shape[1] != scale.size:
-            raise WireError("the points do not match the model")
-        return session.objectives[key]
-
-    def _status(self, session: _Session, objective: RowObjective, v: Array, values: Array) -> str:
-        """Return "ok", or why the sums at a point stay at the site."""
-        if not np.isfinite(values).all() or (session.masks is not None and np.abs(values).max(initial=0.0) > LARGEST):
-            return "not finite"
-        if session.rows.effective_rows(objective, v) < session.rows.policy.least_effective:
-            return FEW
-        return "ok"
-
-    def _of_sums(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:
-        objective, found, statuses = self._objective(session, asked), [], []
-        for v in asked.arrays["points"]:
-            values = packed(objective, v)
-            statuses.append(self._status(session, objective, v, values))
-            found.append(values if statuses[-1] == "ok" else np.zeros(values.size))
-        return {"statuses": statuses}, np.concatenate(found)
-
-    def _one_point(self, session: _Session, asked: Message) -> tuple[RowObjective, Array]:
-        objective, points = self._objective(session, asked), asked.arrays["points"]
-        if points.shape[0] != 1:
-            raise WireError("this question is about one point")
-        v = points[0]
-        if session.rows.effective_rows(objective, v) < session.rows.policy.least_effective:
-            raise DisclosureError("the parameters single out a few rows of the site")
-        return objective, v
-
-    def _of_influence(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:
-        objective, v = self._one_point(session, asked)
-        xi, d = asked.fields["xi"], v.size
-        t, E = objective.sums(v).t, objective.derivatives(v).E
-        gram = objective.influence_gram(objective.influence(v, 2.0 * xi * t, np.eye(d), 2.0 * xi * E))
-        if not np.isfinite(gram).all():
-            raise DisclosureError("the sums are not finite")
-        return {}, gram[np.triu_indices(d)]
-
-    def _of_steep(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:
-        objective, v = self._one_point(session, asked)
-        if objective.anchors is None:
-            return {}, np.zeros(1)
-        largest = objective.blocks.largest_spread(
-            objective.anchors, objective.anchors.coefficients(objective.sums(v).t)
-        )
-        return {}, np.array([float(2.0 * asked.fields["xi"] * largest > 1.0)])
-
-    def _of_against(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:
-        objective = self._objective(session, asked)
-        found = [rows_against(objective.terms, objective.coordinates, v, AGAINST) for v in asked.arrays["points"]]
-        least = session.rows.policy.least_cell
-        counts = np.array(found, dtype=np.float64)
-        return {}, np.where(counts > 0.0, np.maximum(session.rows.policy.rounded(counts), least), 0.0)
-
-    def _of_score(self, session: _Session, asked: Message) -> tuple[dict[str, Any], Array]:
-        objective, v = self._one_point(session, asked)
-        loglik = objective.sums(v).loglik
-        if not np.isfinite(loglik):
-            raise DisclosureError("the log-likelihood is not finite")
-        events = sum(term.rows.size for term in objective.terms if term.kind == "exact")
-        fields = {"n": objective.n_rows, "weight": objective.n_total, "loglik": loglik, "events": events}
-        return fields, np.zeros(0)
-
     def _study_digest(self, fields: Mapping[str, Any]) -> str:
         session = self._sessions.get(str(fields.get("session", "")))
         return "" if session is None else session.study.digest
-
-
-def plan_digest(fields: Mapping[str, Any]) -> str:
-    """Return the name of a model in later questions."""
-    return digest_of({name: fields[name] for name in ("link", "basis", "sign", "intercept")})
 
 
 def _agrees(sent: Study, own: Study) -> bool:

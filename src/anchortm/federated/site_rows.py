@@ -24,6 +24,7 @@ from anchortm.exceptions import InputError
 from anchortm.federated.histograms import BINS, on_the_grid
 from anchortm.federated.policy import DisclosureError, Policy
 from anchortm.federated.questions import KINDS
+from anchortm.federated.shared_anchors import SharedAnchors
 from anchortm.federated.study import SITE, Study
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.formula import Formula
@@ -90,6 +91,7 @@ class ModelPlan:
     basis: Basis
     sign: float
     intercept: bool
+    shared: SharedAnchors | None = None
 
 
 class SiteRows:
@@ -178,7 +180,7 @@ class SiteRows:
         if self.anchors is not None:
             own = [name for name in self.anchors.factor_names if name != SITE]
             levels = zip(self.anchors.factor_names, self.anchors.levels, strict=True)
-            shared = {name: _plain(of.tolist()) for name, of in levels if name != SITE}
+            shared = {name: _plain(of.tolist()) for name, of in levels if name != SITE or self.study.across}
             for name, codes in zip(self.anchors.factor_names, self.anchors.factors, strict=True):
                 if name in own or self.anchors.levels[self.anchors.factor_names.index(name)].size > 1:
                     self.policy.check_cells(np.bincount(codes), f"levels of the anchor {name!r}")
@@ -275,6 +277,22 @@ class SiteRows:
         upper = np.triu_indices(Z.shape[1])
         return np.concatenate([Z.sum(axis=0), (Z.T @ Z)[upper], w @ Z, w @ Z**2, [offset]])
 
+    def check_shared(self, shared: SharedAnchors) -> None:
+        """Refuse anchors that sites share, unless the study allows it, or too many of them."""
+        if not self.study.across or self.anchors is None:
+            raise DisclosureError("the study does not say that sites share anchors: set across = true, if all agree")
+        own = {*self.anchors.factor_names}, {*self.anchors.column_names}
+        if set(shared.factors) != own[0] or set(shared.numbers) != own[1]:
+            raise InputError("the anchors are not those of the study's formula")
+        self.policy.check_rows(self.n_rows, 1 + len(shared.names))
+
+    def anchor_gram(self, shared: SharedAnchors) -> Array:
+        """Return products of the constant and the columns of anchors that sites share."""
+        assert self.anchors is not None  # noqa: S101 - checked before
+        A = np.insert(shared.coded(self.anchors).columns, 0, 1.0, axis=1)
+        w = np.ones(self.n_rows) if self.weights is None else self.weights
+        return np.asarray(((A * w[:, None]).T @ A)[np.triu_indices(A.shape[1])])
+
     # sums of a model
 
     def baseline(self, plan: ModelPlan, batch: Batch, units: Array) -> Array:
@@ -302,12 +320,13 @@ class SiteRows:
             plan.basis,
             batch.response,
             numbers_of(batch.X)[0],
-            batch.anchors,
+            batch.anchors if plan.shared is None or batch.anchors is None else plan.shared.coded(batch.anchors),
             batch.weights,
             batch.offset,
             plan.sign,
             plan.intercept,
             coordinates=coordinates,
+            geometry=None if plan.shared is None else plan.shared.projection,
         )
 
     def effective_rows(self, objective: RowObjective, v: Array) -> float:

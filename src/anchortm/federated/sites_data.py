@@ -18,10 +18,11 @@ from anchortm.engine.rows.likelihood import layout
 from anchortm.engine.rows.standardised import baseline_moments, coordinates_from_moments
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
+from anchortm.federated.answers import plan_digest
 from anchortm.federated.conversation import Conversation
 from anchortm.federated.objective import FederatedObjective, RemoteLoss, Span
 from anchortm.federated.plan import Plan
-from anchortm.federated.site import plan_digest
+from anchortm.federated.shared_loss import SharedLoss
 from anchortm.inputs.missing import Counts
 from anchortm.inputs.response import Response
 from anchortm.inputs.splines import Marks
@@ -84,7 +85,9 @@ class SitesData:
     @property
     def anchors(self) -> Span | None:
         """Return what is known of the anchors, if the formula has any."""
-        return Span(self.plan.rank) if self.plan.anchored else None
+        shared = self.plan.shared
+        dropped = () if shared is None else tuple(name for name in shared.projection.dropped if name in shared.numbers)
+        return Span(self.plan.rank, dropped) if self.plan.anchored else None
 
     @property
     def weighing(self) -> Weighing:
@@ -145,28 +148,47 @@ class SitesData:
                 f"sites know the links {', '.join(LINKS)} by name, and {link!r} is another one: no code is sent to them"
             )
         fields = {"link": link.name, "basis": plain(basis.to_dict()), "sign": int(sign), "intercept": anchor_intercept}
-        digest = plan_digest(fields)
+        shared = self.plan.shared
+        if shared is not None and not anchor_intercept:
+            raise InputError("anchors that sites share have the constant in their span: set anchor_intercept=True")
+        fields |= {"shared": None if shared is None else shared.record()}
+        none = np.zeros(0)
+        numbers = {"anchor_mean": none, "anchor_unit": none, "anchor_root": np.zeros((0, 0))}
+        numbers |= {} if shared is None else shared.arrays()
+        digest = plan_digest(fields, numbers)
         if digest not in self.made:
-            self.made[digest] = self._made(link, basis, sign, fields, digest)
+            self.made[digest] = self._made(link, basis, sign, (fields, numbers), digest)
         return self.made[digest]
 
-    def _made(self, link: Any, basis: Basis, sign: float, fields: dict[str, Any], digest: str) -> FederatedObjective:
+    def _made(
+        self, link: Any, basis: Basis, sign: float, model: tuple[dict[str, Any], dict[str, Array]], digest: str
+    ) -> FederatedObjective:
+        fields, numbers = model
         plan, conversation = self.plan, self.conversation
         size, total, squares = baseline_moments(basis, layout(basis, plan.response))
         units = np.sqrt(np.maximum(squares / size, 1e-30))
         units = np.where(total == 0.0, 1.0, 2.0 ** np.ceil(np.log2(units)))
         k = units.size
-        found = conversation.ask("baseline", fields, {"units": units}, 1 + 2 * k).total
+        found = conversation.ask("baseline", fields, {"units": units, **numbers}, 1 + 2 * k).total
         moments = (float(found[0]), units * found[1 : 1 + k], units**2 * found[1 + k :])
         coordinates = coordinates_from_moments(basis, moments, plan.mean, plan.deviation, sign)
         arrays = {"mean": coordinates.mean, "scale": coordinates.scale}
 
-        def ask(kind: str, more: dict[str, Any], points: Array, numbers: int, to: Sequence[str] | None = None) -> Any:
+        def ask(
+            kind: str,
+            more: dict[str, Any],
+            points: Array,
+            size: int,
+            to: Sequence[str] | None = None,
+            beside: dict[str, Array] | None = None,
+        ) -> Any:
             own = {"plan": digest, **more}
-            return conversation.ask(kind, own, {"points": points, **arrays}, numbers * points.shape[0], to)
+            sent = {"points": points, **arrays, **(beside or {})}
+            return conversation.ask(kind, own, sent, size * points.shape[0], to)
 
         rows = (plan.n_rows, plan.n_total)
-        remote = RemoteLoss(ask, coordinates.scale.size)
+        d = coordinates.scale.size
+        remote = RemoteLoss(ask, d) if plan.shared is None else SharedLoss(ask, d, plan.rank)
         return FederatedObjective(
             link, coordinates, self.anchors, plan.names, plan.row_kinds, rows, sign * plan.offset, remote
         )

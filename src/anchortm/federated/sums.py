@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective
 
-__all__ = ["FEW", "PointSums", "n_numbers", "packed"]
+__all__ = ["FEW", "PointSums", "n_numbers", "n_shared", "packed", "packed_shared"]
 
 Array = NDArray[np.float64]
 
@@ -42,6 +42,22 @@ def packed(objective: Objective, v: Array) -> Array:
         bend = objective.derivatives(v, 2.0 * t).matrix - H
     head = np.array([sums.loglik, float(t @ t)])
     return np.concatenate([head, plain.gradient, E.T @ t, H[upper], (E.T @ E)[upper], bend[upper]])
+
+
+def n_shared(d: int, rank: int) -> int:
+    """Return how many numbers a site sends for d parameters if sites share anchors of this rank."""
+    return 1 + rank + d + rank * d + d * (d + 1) // 2
+
+
+def packed_shared(objective: Objective, v: Array, multiplier: Array) -> Array:
+    """Return the sums of the rows of one site at v, with t and E in the span of anchors that all sites share.
+
+    They are the log-likelihood, t, the gradient of -l, E, and the Hessian of -l + multiplier't.
+    """
+    found = objective.derivatives(v, multiplier if multiplier.any() else None)
+    sums = objective.sums(v)
+    parts = [np.array([sums.loglik]), sums.t, found.gradient, found.E.ravel(), found.matrix[np.triu_indices(v.size)]]
+    return np.concatenate(parts)
 
 
 class PointSums(NamedTuple):
@@ -71,6 +87,12 @@ class PointSums(NamedTuple):
         t = np.zeros(d + 1)
         t[0] = length
         return cls(float(head[0]), t, gradient, np.vstack([first, rest]), hessian, curved)
+
+    @classmethod
+    def shared(cls, totals: Array, d: int, rank: int) -> PointSums:
+        """Return the totals of ``packed_shared``."""
+        head, t, gradient, E, H = np.split(totals, np.cumsum([1, rank, d, rank * d]))
+        return cls(float(head[0]), t, gradient, E.reshape(rank, d), _symmetric(H, d), np.zeros((d, d)))
 
     def curved(self, multiplier: Array | None) -> Array:
         """Return the Hessian with the curvature of the residuals along a multiplier, which is a multiple of t."""

@@ -364,6 +364,34 @@ def test_the_steep_attack_is_stopped_by_the_guard() -> None:
         attack(None)
 
 
+def flat_attack(policy: Policy | None) -> tuple[float, np.ndarray]:
+    """Return an outcome that a coordinator finds by a baseline that is nearly flat at one place, and all outcomes.
+
+    The gradient of -log h' is c'/h', which only the rows have that are there. Its elements tell where. Masks do not
+    take numbers that are so large.
+    """
+    asked = coordinator(DATA, "y ~ x | site", False, policy, support=[-2.0, 4.0])
+    objective = asked.problem(atm.ContinuousLogit(order=3)).objective
+    at = objective.coordinates
+    inside = DATA.y[(DATA.y > -1.0) & (DATA.y < 3.0)]
+    u0, tiny = (inside.iloc[0] + 2.0) / 6.0 + 1e-5, 1e-13  # found by a search, each step of which is a question
+    # (u - u0)^2 + tiny as a Bernstein polynomial of degree 2, which is the slope of one of degree 3
+    steps = np.array([u0**2, u0**2 - u0, (1.0 - u0) ** 2]) + tiny
+    theta = np.concatenate([[0.0], np.cumsum(steps)])
+    beta = np.zeros(1)
+    found = objective.derivatives(at.join(theta, beta)).gradient[1:4] * at.scale[1:4]
+    u = 1.0 / (1.0 + 2.0 * found[0] / found[1])  # slopes of the three increments: (1 - u)^2, 2 u (1 - u), u^2
+    return -2.0 + 6.0 * u, DATA.y.to_numpy()
+
+
+def test_the_flat_attack_finds_an_outcome_without_the_guard_and_is_stopped_by_it() -> None:
+    found, outcomes = flat_attack(OPEN)
+    nearest = np.abs(outcomes - found).min()
+    assert nearest < 1e-5  # of a range of 12
+    with pytest.raises(ArithmeticError, match="keeps its sums"):
+        flat_attack(None)
+
+
 # what crosses
 
 

@@ -130,7 +130,7 @@ def _status(session: Session, objective: RowObjective, v: Array, values: Array) 
     """Return "ok", or why the sums at a point stay at the site."""
     if not np.isfinite(values).all() or (session.masks is not None and np.abs(values).max(initial=0.0) > LARGEST):
         return "not finite"
-    if session.rows.effective_rows(objective, v) < session.rows.policy.least_effective:
+    if session.rows.singled_out(objective, v):
         return FEW
     return "ok"
 
@@ -149,7 +149,7 @@ def _one_point(session: Session, asked: Message) -> tuple[RowObjective, Array]:
     if points.shape[0] != 1:
         raise WireError("this question is about one point")
     v = points[0]
-    if session.rows.effective_rows(objective, v) < session.rows.policy.least_effective:
+    if session.rows.singled_out(objective, v):
         raise DisclosureError("the parameters single out a few rows of the site")
     return objective, v
 

@@ -43,7 +43,8 @@ class Policy:
         Fewest rows of the site for each parameter of the model.
     least_effective : float
         Fewest effective rows, ``(sum r')^2 / sum r'^2`` with r' the slope of a row's residual, at all parameters that
-        the coordinator asks about. Steep parameters that single out rows have few.
+        the coordinator asks about. Steep parameters that single out rows have few. The same is asked of one over the
+        slope of the baseline at exact outcomes, or an eighth of these; 0 turns both rules off.
     most_answers : int
         Most answers in one study, over all runs that the ledger knows.
     most_scores : int

@@ -40,6 +40,8 @@ __all__ = ["Design", "ModelPlan", "SiteRows", "content_of", "table_of"]
 
 Array = NDArray[np.float64]
 
+BEYOND = 1e-9  # how far parameters may be beyond their bounds, by rounding
+EXACT = 1.0 / 8.0  # effective share of the exact rows, if that is fewer than the policy asks for
 FINEST = 1.0 / 256.0  # finest step of a histogram, relative to the middle half of the values
 
 
@@ -328,6 +330,27 @@ class SiteRows:
             coordinates=coordinates,
             geometry=None if plan.shared is None else plan.shared.projection,
         )
+
+    def singled_out(self, objective: RowObjective, v: Array) -> bool:
+        """Return whether the sums at v stand for a few rows, or v is not one that a fit can reach.
+
+        Two things can single rows out: residuals that are steep in few rows, and, for exact outcomes, a baseline that
+        is nearly flat at few of them, because their share in the gradient is one over its slope.
+        """
+        at, k, least = objective.coordinates, objective.coordinates.n_baseline, self.policy.least_effective
+        if least == 0.0:  # the rule is off
+            return False
+        slack = BEYOND * (1.0 + np.abs(v))
+        if (v < at.lower - slack).any() or (v > at.upper + slack).any() or self.effective_rows(objective, v) < least:
+            return True
+        for term in objective.terms:
+            if term.kind == "exact" and term.slope is not None:
+                with np.errstate(all="ignore"):
+                    shares = 1.0 / (term.slope @ v[:k])
+                found = self._effective(shares) if np.isfinite(shares).all() else 0.0
+                if found < min(least, EXACT * shares.size):
+                    return True
+        return False
 
     def effective_rows(self, objective: RowObjective, v: Array) -> float:
         """Return how many rows the sums at v stand for: (sum r')^2 / sum r'^2."""

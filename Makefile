@@ -3,10 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 KERNELS := hatch_build.py src/anchortm/kernels/build.py $(wildcard src/anchortm/kernels/*.[ch])
 
-.PHONY: help demo test test-slow test-lowest coverage bench bench-guard lint format accuracy r-report reliability docs docs-links docs-pictures docs-outputs reproduce clean
+.PHONY: help demo browser test test-slow test-lowest coverage bench bench-guard lint format accuracy r-report reliability docs docs-links docs-pictures docs-outputs reproduce clean
 
 help:
 	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
+	@echo "make browser    install Debian's Chromium and its driver, which drive the tests of reports"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the long checks too"
 	@echo "make test-lowest  run the tests with the lowest versions of all that is depended on, in .venv-lowest"
@@ -41,6 +42,10 @@ $(BIN)/python:
 
 demo: .venv/demo.stamp
 	$(BIN)/anchortm demo --output output
+
+# Without a browser the tests of reports are skipped.
+browser:
+	@sh scripts/browser.sh
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal

@@ -39,6 +39,7 @@ _HOME = {
     "WorstEnvironment": "models.worst_environment",
     "XiSearchCV": "selection.searches",
     "anchor_path": "selection.path",
+    "assess": "newplace.assessment.assess",
     "causal_parents": "diagnostics.causal_parents",
     "compare_strategies": "newplace.compare",
     "elastic_net_path": "selection.elastic_net",
@@ -50,6 +51,7 @@ _HOME = {
     "load": "saving",
     "make_pipeline": "models.pipeline",
     "marginal_effects": "diagnostics.marginal_effects",
+    "model_report": "newplace.model_report",
     "predict_table": "predict.tables",
     "proportionality_test": "diagnostics.proportionality",
     "save": "saving",
@@ -100,8 +102,10 @@ if TYPE_CHECKING:  # the same names for type checkers and editors, which do not 
     from anchortm.models.transformation import ParametricSurvival as ParametricSurvival
     from anchortm.models.transformation import ProportionalHazards as ProportionalHazards
     from anchortm.models.worst_environment import WorstEnvironment as WorstEnvironment
+    from anchortm.newplace.assessment.assess import assess as assess
     from anchortm.newplace.compare import compare_strategies as compare_strategies
     from anchortm.newplace.conformal import ConformalPredictor as ConformalPredictor
+    from anchortm.newplace.model_report import model_report as model_report
     from anchortm.predict.tables import predict_table as predict_table
     from anchortm.saving import load as load
     from anchortm.saving import save as save

@@ -164,9 +164,15 @@ def shown() -> dict[str, Any]:
     d, xis = atm.diagnostics, [0, 1, 10]
     path = atm.anchor_path(atm.NormalLinear(), data, y, town, xis)
     conformal = atm.ConformalPredictor(atm.NormalLinear(), 0.8).fit(data, y, environments=town)
+    assessment = atm.assess(atm.NormalLinear(), data, y, town, strategies=["equal"]).with_outcomes(data, y)
     comparison = atm.compare_strategies(atm.NormalLinear(), data, y, town, design="like", strategies=["equal"])
     parents = atm.causal_parents(atm.NormalLinear(), data, y, town)
     objects = [
+        atm.model_report(logit, data, y, town),
+        assessment,
+        assessment.held_back,
+        assessment.recommendation,
+        assessment.recommendation.like,
         parents,
         parents.test(["x"]),
         parents.sensitivity(),

@@ -72,6 +72,10 @@ def check_demo(printed: str, folder: Path) -> None:
     assert ["Lm", "2.823", "3.095", "3.868", "4.951", "6.095", "7.246"] in lines
     for name in ("boston_loeo.png", "boston_path.png"):
         assert (folder / name).stat().st_size > 10_000
+    words = " ".join(printed.split())
+    assert "anchor with xi = 10, tentatively" in words  # from months 1 to 24
+    assert "This agrees with the recommendation" in words  # say months 25 to 35
+    assert "Recommendation" in (folder / "new_months.html").read_text(encoding="utf-8")
 
 
 def test_examples_of_the_help_run_as_printed(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ LINES = {
     "choose": ["choose", "rows.csv", *LM, "-x", "0,1,10"],
     "choose by a rule": ["choose", "rows.csv", *LM, "-x", "0,1,10", "-r", "worst"],
     "choose by a test": ["choose", "rows.csv", *LM, "-r", "invariance"],
+    "assess": ["assess", "many.csv", *LM, "--strategies", "anchored", "--new", "rows.csv", "--outcomes", "rows.csv"],
     "compare": ["compare", "rows.csv", *LM, "--strategies", "widened,anchored"],
     "compare further": [
         "compare",

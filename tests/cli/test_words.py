@@ -253,7 +253,7 @@ def test_absent_columns_that_dates_could_make(capsys) -> None:
         ("fit --hlp", "there is no option --hlp: did you mean --help?"),
         (
             "fit d.csv -m lm -f 'y ~ sex' --plot a.png",
-            "fit has no option --plot; choose, compare, parents, path, loeo and score have it",
+            "fit has no option --plot; choose, assess, compare, parents, path, loeo and score have it",
         ),
         ("help", "write anchortm --help, or --help after a command"),
         ("fit d.csv -f 'y ~ sex' -m ProportionalHazards", "did you mean cox?"),

@@ -157,6 +157,10 @@ def compared(*rows: Any, **more: Any) -> Any:
     return atm.compare_strategies(LINEAR, *rows, **options, **more).frame()
 
 
+def assessed(*rows: Any, **more: Any) -> Any:
+    return atm.assess(LINEAR, *rows, strategies=["equal"], **more).comparison.frame()
+
+
 def shifted() -> tuple[Any, Any]:
     place = np.arange(N) % 8
     call = partial(atm.diagnostics.location_shift, LINEAR)
@@ -247,6 +251,7 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
         left_out(FORMULA, DATA, **BESIDE),
         left_out(X, DATA.y, SITE, **COLUMNS),
     ),
+    "assess": lambda: both(assessed),
     "compare_strategies": lambda: both(compared),
     "ConformalPredictor.fit": conformal,
     "ConformalPredictor.coverage_by_place": covered,
@@ -261,6 +266,7 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
     "residual_invariance": residual_invariance,
     "calibration": lambda: of_fitted(lambda *rows, **more: atm.diagnostics.calibration(*rows, **more).frame()),
     "score_table": lambda: of_fitted(lambda *rows, **more: atm.scores.score_table(*rows, **more).frame()),
+    "model_report": lambda: of_fitted(lambda *rows, **more: atm.model_report(*rows, **more).frame()),
     "transforms": lambda: of_fitted(atm.scores.transforms),
     "crps": lambda: score(atm.scores.crps),
     "coverage": lambda: score(atm.scores.coverage),

@@ -379,11 +379,12 @@ def test_the_verdict_tries_an_xi_that_was_given() -> None:
 
 
 def test_a_fold_that_failed_is_no_gain():
-    from anchortm.selection.further import _confidence
+    from anchortm.selection.further import graded
 
     gain, wider = np.array([0.2, 0.3, 0.1, 0.2]), np.full(4, 0.05)
     same = np.array([True, True, False, False])
-    assert _confidence(gain, wider, same) == "confident"
-    assert _confidence(gain[:3], wider[:3], same[:3]) == "tentative"
-    assert _confidence(gain[1:], wider[1:], same[1:]) == "keep"
-    assert _confidence(gain[1:], wider[1:], np.zeros(3, dtype=bool)) == "keep"
+    assert graded(gain, wider, same, 3.0) == "confident"
+    assert graded(gain[:3], wider[:3], same[:3], 3.0) == "tentative"
+    assert graded(gain[1:], wider[1:], same[1:], 3.0) == "keep"
+    assert graded(gain[1:], wider[1:], np.zeros(3, dtype=bool), 3.0) == "keep"
+    assert graded(gain, wider, same, 0.0) == "keep"

@@ -1,4 +1,4 @@
-"""The demonstration: in which towns of BostonHousing2 models fail, and what the anchor penalty changes."""
+"""The demonstration: in which towns of BostonHousing2 models fail, what a penalty changes, and a real question."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import anchortm as atm
 from anchortm._util.files import make_folder, write_figure
 from anchortm._util.progress import Task
+from anchortm.reproduce.new_places import computers
 
 __all__ = ["COVARIATES", "XIS", "run"]
 
@@ -17,9 +18,10 @@ XIS = [0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0]
 
 
 def run(folder: Path, say: Any = print) -> dict[str, Any]:
-    """Leave out each of 92 towns, for the paper's four models and six values of xi, and return the tables.
+    """Leave out each of 92 towns, for the paper's four models and six values of xi, and assess a new place.
 
-    The tables are printed by ``say``; figures are written to ``folder``, and their paths are returned too.
+    The tables are printed by ``say``, and returned; figures and the report of the assessment are written to ``folder``,
+    and their paths are returned too.
     """
     import pandas as pd
 
@@ -58,12 +60,36 @@ def run(folder: Path, say: Any = print) -> dict[str, Any]:
         say(f"The figures are in {folder}: {', '.join(file.name for file in files)}.")
     else:
         say("Figures need matplotlib: pip install 'anchortm[plot]'.")
+    page = _assess(folder, say)
     return {
+        "report": str(page),
         "worst": tables["worst"],
         "median": tables["median"],
         "seconds": seconds,
         "figures": [str(f) for f in files],
     }
+
+
+def _assess(folder: Path, say: Any) -> Path:
+    """Assess new months of computer prices from earlier ones, write the report, and return its path."""
+    case = computers()
+    say("")
+    say(
+        f"Prices of {len(case.known)} personal computers in months 1 to 24. What should you do to predict later "
+        "months, of which you know the computers but not the prices?"
+    )
+    names = [name for name in case.new.columns if name != "price"]
+    found = atm.assess(case.model, case.formula, case.known, new=case.new[names], strategies=["widened", "anchored"])
+    advice = found.recommendation.main
+    for line in (found.new.sentence if found.new else "", *advice.lines):
+        say(f"- {line}")
+    found = found.with_outcomes(case.new)
+    assert found.held_back is not None  # noqa: S101
+    say(f"Now look at the prices of months 25 to 35. {found.held_back.sentence}")
+    make_folder(folder)
+    page = found.report(folder / "new_months.html")
+    say(f"The whole answer, with plots that react, is in {page}: open it in a browser.")
+    return page
 
 
 def _explain(frame: Any) -> list[str]:

@@ -16,11 +16,13 @@ __all__ = [
     "add_jobs",
     "add_json",
     "add_model",
+    "add_new",
     "add_output",
     "add_place",
     "add_plot",
     "add_reading",
     "add_sites",
+    "add_strategies",
     "add_table",
     "template",
 ]
@@ -39,6 +41,10 @@ ARGUMENTS = (  # options that are parameters of the model
     "anchor_weights",
 )
 FILES = ".csv, .parquet or .json"
+STRATEGIES = (
+    "what to compare with null (no covariates) and ml (maximum likelihood): equal, widened, anchored, anchored+spread "
+    "(these four are the default), random-intercept"
+)
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "space": " "}
 DECIMALS = {"point": ".", "comma": ","}
 
@@ -170,6 +176,27 @@ def add_certificate(group: Any, whose: str) -> None:
     group.add_argument("--cert", metavar="FILE", help=f"certificate of {whose}, as PEM")
     group.add_argument("--key", metavar="FILE", help="its private key, as PEM")
     group.add_argument("--ca", metavar="FILE", help="certificate of the authority that has signed those of all sides")
+
+
+def add_new(command: argparse.ArgumentParser) -> None:
+    """Add the file of the new place."""
+    command.add_argument(
+        "--new",
+        metavar="NEW",
+        help="a .csv or .parquet file with rows of the new place, without outcomes: which way, and how far out it is",
+    )
+
+
+def add_strategies(command: argparse.ArgumentParser, quantiles: str) -> None:
+    """Add the strategies, and how large sites must be; ``quantiles`` says where small ones do not count."""
+    command.add_argument("--strategies", metavar="NAME,...", help=STRATEGIES)
+    command.add_argument(
+        "--min-rows",
+        type=int,
+        default=10,
+        metavar="N",
+        help=f"sites with fewer rows, or fewer than 5 events, do not count in {quantiles} (default 10)",
+    )
 
 
 def add_place(command: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "load_model",
     "model_alone",
     "numbers_needed",
+    "rows_perhaps_scored",
     "rows_scored",
 ]
 
@@ -62,6 +63,14 @@ def rows_scored(model: Any, data: Any) -> tuple[Any, Any]:
     names, outcome = [str(name) for name in data.columns], _outcome(model)
     known([outcome], names)
     return data[_features(model, names)], data[outcome]
+
+
+def rows_perhaps_scored(model: Any, data: Any) -> tuple[Any, Any]:
+    """Return the covariates of a table, and its outcome if it has one; after a fit by a formula the table alone."""
+    if getattr(model, "formula_", None) is not None:
+        return data, None
+    names, outcome = [str(name) for name in data.columns], _outcome(model)
+    return data[_features(model, names)], data[outcome] if outcome in names else None
 
 
 def _outcome(model: Any) -> str:

@@ -16,7 +16,7 @@ from anchortm._messages import plain
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["as_text", "colours", "note", "paint", "paragraph", "shorten", "terminal_width", "unpainted"]
+__all__ = ["aligned", "as_text", "colours", "note", "paint", "paragraph", "shorten", "terminal_width", "unpainted"]
 
 NARROW, WIDE = 40, 200
 MOST_TEXT = 24  # letters of a cell where a table is too wide
@@ -165,3 +165,25 @@ def _lines(block: list[list[str]], green: set[int], indent: str) -> list[str]:
     lines = [f"{indent}{'  '.join(cells)}".rstrip() for cells in zip(*block, strict=True)]
     styles = {0: "bold"} | dict.fromkeys(green, "green")
     return [paint(line, styles[k]) if k in styles else line for k, line in enumerate(lines)]
+
+
+WORDS, WHOLE = ("strategy", "side", "place", "coverage"), ("share", "xi", "m", "n", "sites")  # columns of tables
+
+
+def aligned(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose numbers have the same digits after the point; cells without a number are empty."""
+    import pandas as pd
+
+    made = {}
+    for name in table.columns:
+        values = table[name].tolist()
+        if table[name].dtype.kind == "f" and name not in WHOLE:
+            cells = ["" if value != value else f"{value + 0.0:.3f}" for value in values]
+        else:
+            cells = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+        if name in WORDS:
+            made[name] = cells
+            continue
+        size = max(map(len, [name, *cells]))
+        made[name.rjust(size)] = [cell.rjust(size) for cell in cells]
+    return pd.DataFrame(made)

@@ -19,7 +19,8 @@ RENAMED |= {"max_size": "max-size", "n_screened": "n-screened", "max_fits": "max
 OPTIONS = {name: f"--{option}" for name, option in RENAMED.items()} | {
     name: f"--{name}"
     for name in (
-        *("missing", "xi", "order", "support", "tail", "l1", "l2", "varying", "scale", "offset", "environments", "cut"),
+        *("missing", "xi", "order", "support", "tail", "l1", "l2", "varying", "scale", "offset", "environments"),
+        *("cut", "labels"),
         *("quantiles", "cdf", "sf", "keep", "extrapolation", "what", "prior", "strength", "floor"),
         *("level", "mandatory"),
     )
@@ -61,6 +62,9 @@ RULES: list[tuple[str, Any]] = [
     (r"give clusters= to standard_errors or summary", "standard errors of clusters are for Python"),
     (r"pass offset= \(0 says that none is meant\)", "they are predicted without"),
     (r"give the column with offset=", "give the column with --offset"),
+    (r"^times(?= (?:are for|must be positive))", "--times"),
+    (r"^training(?= has)", "--training"),
+    (r"give the rows of the fit too \(training\)", "give the rows of the fit too (--training)"),
     (r"(?:read it|read the table(?: into memory)?) first", MEMORY),
     (
         r"give these rows as Interval\(0, 1\), or add half a unit to all times, time \+ 0\.5",

@@ -72,8 +72,9 @@ class OverIdentification:
         """Draw the size of the coefficients on both scales against xi and return the axes."""
         return plotting.flattening(self.table, ax, unit=self.outcome_name or "y")
 
-    def _verdict(self) -> str:
-        """Return the verdict: a penalty that falls like 1 / xi^2 vanishes; like 1 / xi it only flattens h."""
+    @property
+    def sentence(self) -> str:
+        """Return the verdict in words: a penalty that falls like 1 / xi^2 vanishes; like 1 / xi it only flattens h."""
         counts = f"{self.directions} anchor directions and {self.parameters} parameters"
         large = self.table[(self.table.xi >= FAR) & np.isfinite(self.table.xi)]
         if self.directions <= self.parameters and len(large) < 2:
@@ -90,10 +91,10 @@ class OverIdentification:
     @shown
     def __repr__(self) -> str:
         table = self.table.to_string(index=False, float_format="{:.4g}".format)
-        return f"{self._verdict()}\n{self._note()}\n{table}"
+        return f"{self.sentence}\n{self._note()}\n{table}"
 
     def _repr_html_(self) -> str:
-        return report(self._verdict(), self.table, self._note())
+        return report(self.sentence, self.table, self._note())
 
     def _note(self) -> str:
         """Return what happens along xi."""

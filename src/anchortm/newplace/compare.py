@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from anchortm.selection.further import direction_for, further_verdict
 from anchortm.selection.places import Out, Places, Record, places_of
 from anchortm.selection.tuning import Tuning
 
-__all__ = ["compare_strategies"]
+__all__ = ["Asked", "Compared", "check_compared", "compare_strategies", "compared"]
 
 DESIGNS = ("like", "further")
 BY = ("design", "direction", "side", "share")
@@ -126,27 +126,77 @@ def compare_strategies(
     2   widened -0.18        0.01
     3  anchored -0.22       -0.02
     """
+    check_compared(model, "compare_strategies")
+    rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
+    if rows.batched:
+        raise InputError("compare_strategies needs the rows in memory: read the table first")
+    rng = generator(random_state)  # one seed, so that all strategies have the same draws, in all processes
+    seed = random_state if isinstance(random_state, int) else int(rng.integers(2**32))
+    asked = Asked(strategies, scores, cut, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), seed, progress)
+    with rows.screened():
+        return compared(rows, asked, design, new).comparison
+
+
+def check_compared(model: Any, what: str) -> None:
+    """Refuse models whose fits strategies cannot take apart."""
     check_model(model, "left_out")
     if hasattr(model, "learner"):
-        raise InputError("compare_strategies takes linear models: boosted ones have leave_one_environment_out")
+        raise InputError(f"{what} takes linear models: boosted ones have leave_one_environment_out")
     if isinstance(model, WorstEnvironment):
         raise InputError(
             "strategies fit the model in their own ways, and WorstEnvironment is one of them: pass the model inside "
             'it, and strategies=["worst"], or strategies.WorstEnvironment with its arguments'
         )
-    chosen, wanted = _strategies(strategies), check_scores(scores)
-    rows = given(model, X, y, anchors, sample_weight=sample_weight, offset=offset, environments=environments)
-    if rows.batched:
-        raise InputError("compare_strategies needs the rows in memory: read the table first")
+
+
+class Asked(NamedTuple):
+    """What a comparison is to do, as ``compare_strategies`` takes it; the numbers are checked."""
+
+    strategies: Sequence[str | Strategy] | None
+    scores: Sequence[str] | None
+    cut: int | None
+    min_rows: int
+    n_jobs: int | None
+    seed: Any
+    progress: bool | None
+
+
+class Compared(NamedTuple):
+    """A comparison, and the left-out fits that it rests on.
+
+    Attributes
+    ----------
+    comparison : Comparison
+        The result for users.
+    rows : Given
+        The rows, checked.
+    places : Places
+        The rows by their environments.
+    records : dict
+        What the fits without some environments say about these, by which environments they are.
+    direction : Direction or None
+        The order of environments for the design "further".
+    tuning : Tuning or None
+        The losses of the folds of this design, which the verdict rests on.
+    """
+
+    comparison: Comparison
+    rows: Given
+    places: Places
+    records: dict[Out, Record]
+    direction: Direction | None
+    tuning: Tuning | None
+
+
+def compared(rows: Given, asked: Asked, design: str | Sequence[str] | None, new: Any) -> Compared:
+    """Return the comparison of these rows; missing values are screened outside."""
+    chosen, wanted = _strategies(asked.strategies), check_scores(asked.scores)
     xis = list(dict.fromkeys([0.0, *sorted({float(xi) for strategy in chosen for xi in strategy.xis})]))
-    with rows.screened():
-        rows, places = places_of(rows, xis, cut)
-        names = _designs(design, places, new)
-        rng = generator(random_state)  # one seed, so that all strategies have the same draws, in all processes
-        seed = random_state if isinstance(random_state, int) else int(rng.integers(2**32))
-        run = _Run(rows, places, chosen, wanted, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), seed)
-        with Task("comparison of strategies", 3, progress) as whole:  # one bar for its three parts
-            return run.compare(names, new, whole)
+    rows, places = places_of(rows, xis, asked.cut)
+    names = _designs(design, places, new)
+    run = _Run(rows, places, chosen, wanted, asked.min_rows, asked.n_jobs, asked.seed)
+    with Task("comparison of strategies", 3, asked.progress) as whole:  # one bar for its three parts
+        return run.compare(names, new, whole)
 
 
 def _strategies(wanted: Sequence[str | Strategy] | None) -> list[Strategy]:
@@ -198,7 +248,7 @@ class _Run:
     n_jobs: int | None
     seed: Any
 
-    def compare(self, designs: list[str], new: Any, whole: Task) -> Comparison:
+    def compare(self, designs: list[str], new: Any, whole: Task) -> Compared:
         """Return the comparison by these designs; ``whole`` counts its three parts."""
         places = self.places
         folds: list[Fold] = like(places) if "like" in designs else []
@@ -218,8 +268,10 @@ class _Run:
             found = task.map(work, tasks, self.n_jobs)
         rows = _with_reference([row for part in found for row in part])
         _check_reference(rows)
-        verdict = self._verdict(rows, folds, outer, direction)
-        return Comparison(rows, type(self.rows.model).__name__, verdict, self.min_rows)
+        extremes = self._extremes(folds, outer)
+        verdict = self._verdict(rows, direction, extremes)
+        comparison = Comparison(rows, type(self.rows.model).__name__, verdict, self.min_rows)
+        return Compared(comparison, self.rows, places, outer, direction, extremes)
 
     def _inner(self, folds: list[Fold], outer: dict[Out, Record], new: Array | None) -> dict[Fold, list[Fold]]:
         """Return the folds on which strategies are tuned, for each fold."""
@@ -247,24 +299,24 @@ class _Run:
             return np.zeros(0)
         return np.array([float(np.median(response.upper[event]))])
 
-    def _verdict(
-        self, rows: list[dict[str, Any]], folds: list[Fold], outer: dict[Out, Record], direction: Direction | None
-    ) -> Verdict:
+    def _extremes(self, folds: list[Fold], outer: dict[Out, Record]) -> Tuning | None:
+        """Return the losses of the outermost environments; None if there are none, and so no verdict on them."""
+        own = [fold for fold in folds if fold.design == "further" and not outer[fold.out].failed]
+        return Tuning.of(self.places, frozenset(), own, outer) if own else None
+
+    def _verdict(self, rows: list[dict[str, Any]], direction: Direction | None, extremes: Tuning | None) -> Verdict:
         """Return what the comparison recommends."""
         import pandas as pd
 
-        best = None
-        if any(fold.design == "like" for fold in folds):
-            frame = pd.DataFrame(rows)
-            table = like_table(frame[frame["design"] == "like"])
+        best, frame = None, pd.DataFrame(rows)
+        own = frame[frame["design"] == "like"]
+        if not own.empty:
+            table = like_table(own)
             better = table[(table["p"] < 0.05) & (table["difference"] < 0.0)]
             best = "ml" if better.empty else str(better.sort_values("difference").iloc[0]["strategy"])
         out = None
-        if direction is not None:
-            own = [fold for fold in folds if fold.design == "further" and not outer[fold.out].failed]
-            if own:  # without any of the folds there is no verdict
-                tuning = Tuning.of(self.places, frozenset(), own, outer)
-                out = further_verdict(tuning, list(range(len(self.places.xis))), direction)
+        if direction is not None and extremes is not None:
+            out = further_verdict(extremes, list(range(len(self.places.xis))), direction)
         return Verdict(best, out)
 
 

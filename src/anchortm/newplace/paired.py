@@ -10,7 +10,7 @@ import numpy as np
 from anchortm._typing import Array
 from anchortm._util.checks import generator
 
-__all__ = ["Paired", "paired"]
+__all__ = ["FEWEST", "Paired", "paired", "studentised"]
 
 N_FLIPS = 4999
 ENUMERATED = 12  # at most this many environments are flipped in all ways
@@ -31,12 +31,15 @@ class Paired(NamedTuple):
         equally likely to have the opposite sign (the same flips for all strategies). NaN below 6 environments.
     n : int
         Number of environments.
+    critical : float
+        Absolute t from which on a difference has a p-value below 5 %; infinite below 6 environments.
     """
 
     difference: Array
     error: Array
     pvalue: Array
     n: int
+    critical: float = math.inf
 
 
 def paired(differences: Array, seed: Any = 0) -> Paired:
@@ -51,7 +54,7 @@ def paired(differences: Array, seed: Any = 0) -> Paired:
         if some is not None:
             whole[:, usable] = some[:3]
         difference, error, pvalue = whole
-        return Paired(difference, error, pvalue, 0 if some is None else some.n)
+        return Paired(difference, error, pvalue, *((0,) if some is None else some[3:]))
     known = np.isfinite(differences).all(axis=0)
     d = differences[:, known]
     n = d.shape[1]
@@ -61,15 +64,15 @@ def paired(differences: Array, seed: Any = 0) -> Paired:
     mean, error = d.mean(axis=1), d.std(axis=1, ddof=1) / math.sqrt(n)
     if n < FEWEST:
         return Paired(mean, error, nothing, n)
-    found = np.abs(_t(d[None]))[0]
-    largest = np.abs(_t(d[None] * _flips(n, seed)[:, None, :])).max(axis=1)
+    found = np.abs(studentised(d[None]))[0]
+    largest = np.abs(studentised(d[None] * _flips(n, seed)[:, None, :])).max(axis=1)
     count = (largest[:, None] >= found * (1.0 - 1e-9)).sum(axis=0)
     enumerated = n <= ENUMERATED
     pvalue = count / largest.size if enumerated else (1.0 + count) / (1.0 + largest.size)
-    return Paired(mean, error, np.where(error > 0.0, pvalue, 1.0), n)
+    return Paired(mean, error, np.where(error > 0.0, pvalue, 1.0), n, float(np.quantile(largest, 0.95)))
 
 
-def _t(d: Array) -> Array:
+def studentised(d: Array) -> Array:
     """Return the studentised means over the last axis; 0 where all differences are 0."""
     mean, error = d.mean(axis=-1), d.std(axis=-1, ddof=1) / math.sqrt(d.shape[-1])
     return np.asarray(np.divide(mean, error, out=np.zeros_like(mean), where=error > 0.0), dtype=np.float64)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,17 @@ from anchortm.inputs import parts
 from anchortm.predict.averaged_link import row_averages
 from anchortm.selection.splits import Split, fits_at, unknown_classes
 
-__all__ = ["boosted_place_variance", "estimated", "left_out_rows", "place_variance"]
+__all__ = [
+    "Joined",
+    "LeftOut",
+    "Likeliest",
+    "boosted_place_variance",
+    "check_places",
+    "estimated",
+    "left_out_rows",
+    "place_variance",
+    "usable",
+]
 
 Codes = NDArray[np.intp]
 LeftOut = Callable[[int], "tuple[Codes, ShiftedRows | None, str]"]  # rows, what is known of them, or why it is not
@@ -155,7 +165,7 @@ def estimated(left_out: LeftOut, places: Strata, weights: Array | None, shown: b
     for e, (rows, shifted, why) in zip(present, found, strict=True):
         if shifted is None:
             not_used[str(places.labels[e])] = why
-        elif not np.isfinite(NormalShift(0.0, 1.0).average(shifted.together(), 1, shifted.concave).log[0]):
+        elif not usable(shifted):
             not_used[str(places.labels[e])] = "the fit without it gives one of its outcomes the density 0"
         else:
             used.append((rows, shifted))
@@ -168,27 +178,91 @@ def estimated(left_out: LeftOut, places: Strata, weights: Array | None, shown: b
     return _of_records(used, weights, not_used)
 
 
+def usable(rows: ShiftedRows) -> bool:
+    """Return whether the rows of a place are possible at some shift."""
+    return bool(np.isfinite(NormalShift(0.0, 1.0).average(rows.together(), 1, rows.concave).log[0]))
+
+
+class Joined(NamedTuple):
+    """The rows of left-out environments under the fits to the others, one after another.
+
+    Attributes
+    ----------
+    rows : ShiftedRows
+        All of them, as functions of a shift.
+    place : array of int
+        The environment of each row, numbered from 0.
+    weights : array or None
+        Weights of the rows.
+    n_places : int
+        Number of environments.
+    """
+
+    rows: ShiftedRows
+    place: Codes
+    weights: Array | None
+    n_places: int
+
+    @classmethod
+    def of(cls, used: list[tuple[Codes, ShiftedRows]], weights: Array | None) -> Joined:
+        """Return the rows of environments, given by their positions and what is known of them."""
+        rows = type(used[0][1]).joined([shifted for _, shifted in used])
+        place = np.repeat(np.arange(len(used)), [shifted.n_rows for _, shifted in used])
+        own = None if weights is None else weights[np.concatenate([positions for positions, _ in used])]
+        return cls(rows, place, own, len(used))
+
+    def joint(self) -> Likeliest:
+        """Return the standard deviation of shifts with the largest likelihood of environments."""
+        values = self.rows.by_place(self.place, self.n_places, self.weights)
+
+        def logs(sd: float) -> Array:
+            return NormalShift(0.0, sd).average(values, self.n_places, self.rows.concave).log
+
+        return _likeliest(logs, self.rows.unit)
+
+    def rowwise(self) -> Likeliest:
+        """Return the standard deviation of shifts with the largest mean predictive likelihood of single rows."""
+        total = np.bincount(self.place, self.weights)
+
+        def logs(sd: float) -> Array:
+            found = row_averages(self.rows, NormalShift(0.0, sd))
+            found = found if self.weights is None else self.weights * found
+            return np.asarray(np.bincount(self.place, found) / total)
+
+        return _likeliest(logs, self.rows.unit)
+
+
+class Likeliest(NamedTuple):
+    """The standard deviation of shifts with the largest sum of log-likelihoods over environments.
+
+    Attributes
+    ----------
+    sd : float
+        The standard deviation.
+    without : array
+        The same without each environment in turn.
+    """
+
+    sd: float
+    without: Array
+
+    @property
+    def error(self) -> float:
+        """Return the jackknife standard error over environments."""
+        n = self.without.size
+        return math.sqrt((n - 1) / n * float(((self.without - self.without.mean()) ** 2).sum()))
+
+
 def _of_records(
     used: list[tuple[Codes, ShiftedRows]], weights: Array | None, not_used: dict[str, str]
 ) -> PlaceVariance:
-    rows = type(used[0][1]).joined([shifted for _, shifted in used])
-    place = np.repeat(np.arange(len(used)), [shifted.n_rows for _, shifted in used])
-    own = None if weights is None else weights[np.concatenate([positions for positions, _ in used])]
-    total = np.bincount(place, own)
-    values = rows.by_place(place, len(used), own)
-
-    def joint(sd: float) -> Array:
-        return NormalShift(0.0, sd).average(values, len(used), rows.concave).log
-
-    def rowwise(sd: float) -> Array:
-        logs = row_averages(rows, NormalShift(0.0, sd))
-        return np.asarray(np.bincount(place, logs if own is None else own * logs) / total)
-
-    return PlaceVariance(*_likeliest(joint, rows.unit), *_likeliest(rowwise, rows.unit), len(used), not_used)
+    joined = Joined.of(used, weights)
+    joint, rowwise = joined.joint(), joined.rowwise()
+    return PlaceVariance(joint.sd, joint.error, rowwise.sd, rowwise.error, len(used), not_used)
 
 
-def _likeliest(values: Callable[[float], Array], unit: float) -> tuple[float, float]:
-    """Return the standard deviation with the largest sum over environments, and its jackknife standard error.
+def _likeliest(values: Callable[[float], Array], unit: float) -> Likeliest:
+    """Return the standard deviation with the largest sum over environments, and those without each of them.
 
     Environments are looked at once, at standard deviations that are denser around the best one. Between them, splines
     in log(sd + SOFT) give the sums without one environment. All are in units of ``unit``.
@@ -209,8 +283,7 @@ def _likeliest(values: Callable[[float], Array], unit: float) -> tuple[float, fl
     dense = np.linspace(u[0], u[-1], DENSE)
     curves = CubicSpline(u, table)(dense)
     each = np.array([_peak(dense, curves.sum(axis=1) - curve) for curve in curves.T])
-    error = math.sqrt((each.size - 1) / each.size * float(((each - each.mean()) ** 2).sum()))
-    return unit * sd, unit * error
+    return Likeliest(unit * sd, unit * each)
 
 
 def _peak(u: Array, curve: Array) -> float:

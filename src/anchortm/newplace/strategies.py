@@ -132,7 +132,7 @@ class EqualEnvironments(Strategy):
     'equal'
     """
 
-    name, about = "equal", "maximum likelihood in which all environments have the same weight"
+    name, about = "equal", "maximum likelihood in which all places have the same weight"
 
     def fit(self, train: Training) -> Any:
         """Return the fit with equal weights of environments."""
@@ -270,7 +270,7 @@ class RandomIntercept(Strategy):
     2  random-intercept -0.202
     """
 
-    name, about = "random-intercept", "a random intercept for each environment"
+    name, about = "random-intercept", "a random intercept for each place"
 
     def fit(self, train: Training) -> Any:
         """Return the fit with random intercepts."""

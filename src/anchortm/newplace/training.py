@@ -65,6 +65,12 @@ class Training:
         """Return the environment of each training row."""
         return np.asarray(self.places.labels[self.places.groups[self.rows]])
 
+    @cached_property
+    def problem(self) -> Problem:
+        """Return the problem of the training rows; that of all rows knows the ranges of covariates as well."""
+        whole: Problem = self.places.problem
+        return whole.subset(self.rows) if self.out else replace(whole)
+
     def raw(self, rows: Codes) -> dict[str, Any]:
         """Return some rows as they were given: X, y, anchors, sample_weight and offset."""
         n_rows, used = self.places.data.at_given(rows)
@@ -98,7 +104,7 @@ class Training:
         return {}
 
     def _fit(self, xi: float, equal: bool, covariates: bool) -> Any:
-        problem = self.places.problem.subset(self.rows).at(xi=xi)
+        problem = self.problem.at(xi=xi)
         if not covariates:
             problem = without_covariates(problem)
         if equal:
@@ -114,7 +120,7 @@ class Training:
         """Return the model with a random intercept for each environment, fitted by maximum likelihood."""
         if self.places.problem.spec.cluster:
             raise InputError("the model has random effects of its own: a random intercept is not added to them")
-        problem = self.places.problem.subset(self.rows)
+        problem = self.problem
         plain = problem.spec.at(xi=0.0, environment_weights="rows", anchor_weights="rows", tail=1.0, proxies=None)
         data = problem.data.without_wide()
         spec = plain.at(random="environment").check()
@@ -131,7 +137,7 @@ class Training:
         worst : WorstEnvironment
             The estimator around the model.
         """
-        problem = self.places.problem.subset(self.rows)
+        problem = self.problem
         labels, codes = np.unique(self.places.groups[self.rows], return_inverse=True)
         names = self.places.labels[labels]
         places = AnchorColumns((codes,), (names,), np.zeros((codes.size, 0)), ("environment",), ())

@@ -20,7 +20,7 @@ from anchortm.predict.new_rows import NewRows
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["beyond_the_data", "extrapolation", "outside_range"]
+__all__ = ["beyond_the_data", "columns_and_ranges", "extrapolation", "outside_range"]
 
 Array = NDArray[np.float64]
 
@@ -45,22 +45,28 @@ def extrapolation(model: HasRows, X: Any, y: Any = None) -> pd.DataFrame:
 
 def outside_range(rows: NewRows, X: Any) -> tuple[NDArray[np.object_], Array]:
     """Return the names of the covariates outside their training range, and the largest distance from a range."""
-    result, ranges = rows.result, _ranges(rows.result)
-    if rows.formula is not None:
-        known = {name: v for name, v in rows.formula.variables(X).items() if isinstance(v, tuple)}
-        names, values = list(known), [v for v, _ in known.values()]
-        columns = np.column_stack(values) if values else np.zeros((native(X).shape[0], 0))
-        low, high = np.array([ends for _, ends in known.values()]).reshape(-1, 2).T
-    else:
-        names, columns = result.covariate_names, to_design(rows.split(X)[0], wide=True).matrix
-        columns = columns.toarray() if isinstance(columns, WideMatrix) else columns
-        low, high = ranges
+    names, columns, (low, high) = columns_and_ranges(rows, X)
     width = np.where(high > low, high - low, 1.0)
     beyond = np.maximum(np.maximum(low - columns, columns - high), 0.0) / width
     outside = np.full(len(columns), "", dtype=object)
     for i in np.flatnonzero(beyond.any(axis=1)):
         outside[i] = ", ".join(names[j] for j in np.flatnonzero(beyond[i]))
     return outside, beyond.max(axis=1, initial=0.0)
+
+
+def columns_and_ranges(rows: NewRows, X: Any) -> tuple[list[str], Array, Array]:
+    """Return the names of the numeric covariates, their values in these rows, and the two ends of each in the fit.
+
+    After a fit by a formula they are columns of the table, otherwise those of the design.
+    """
+    if rows.formula is None:
+        ranges, matrix = _ranges(rows.result), to_design(rows.split(X)[0], wide=True).matrix
+        values = matrix.toarray() if isinstance(matrix, WideMatrix) else matrix
+        return list(rows.result.covariate_names), values, ranges
+    known = {name: v for name, v in rows.formula.variables(X).items() if isinstance(v, tuple)}
+    numbers = [v for v, _ in known.values()]
+    columns = np.column_stack(numbers) if numbers else np.zeros((native(X).shape[0], 0))
+    return list(known), columns, np.array([ends for _, ends in known.values()], dtype=np.float64).reshape(-1, 2).T
 
 
 def _ranges(result: FitResult) -> Array:

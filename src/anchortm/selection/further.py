@@ -19,10 +19,21 @@ from anchortm.selection.tuning import Tuning, best_factor
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ByExtremes", "Further", "choose_further", "direction_for", "further_verdict"]
+__all__ = [
+    "ANCHORED",
+    "GAIN",
+    "INSIDE",
+    "ByExtremes",
+    "Further",
+    "choose_further",
+    "direction_for",
+    "further_verdict",
+    "graded",
+]
 
 INSIDE = 1.0  # standard deviations between environments within which a new place is like them
 GAIN = 0.01  # a smaller change of the negative log-likelihood does not count
+ANCHORED = ("confident", "tentative")  # the grades that speak for anchoring
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,23 +119,22 @@ def further_verdict(tuning: Tuning, numbers: list[int], direction: Direction, ou
             "gain_widened": wider,
         }
     )
-    same = (folds["side"] == "same").to_numpy()
     xi = tuning.xis[numbers[at]]
-    confidence = "keep" if xi == 0.0 else _confidence(gain, wider, same)
+    confidence = graded(gain, wider, (folds["side"] == "same").to_numpy(), xi)
     if direction.new is not None and abs(direction.new) < INSIDE:
         confidence = "inside"
     elif len(numbers) < 2:
         confidence = "untried"
-    anchored = confidence in ("confident", "tentative")
+    anchored = confidence in ANCHORED
     return Further("anchored" if anchored else "ml", confidence, xi if anchored else 0.0, folds, direction.new)
 
 
-def _confidence(gain: Array, wider: Array, same: NDArray[np.bool_]) -> str:
-    """Return how sure the folds are of anchoring, by their gains, and by those of a wider spread.
+def graded(gain: Array, wider: Array, same: NDArray[np.bool_], xi: float) -> str:
+    """Return how sure the folds are of anchoring, by their gains at the best xi, and by those of a wider spread.
 
     A fold that could not be fitted speaks for nothing: all four must gain, or both on the side of the new place.
     """
-    if not np.isfinite(gain).all():
+    if xi == 0.0 or not np.isfinite(gain).all():
         return "keep"
     if gain.size == 2 * len(SHARES) and (gain > GAIN).all():
         return "confident"

@@ -83,19 +83,27 @@ class Tuning:
         cells, codes = np.unique(pairs, axis=0, return_inverse=True)
         return codes.ravel(), cells
 
-    def _means(self, values: Array) -> Array:
-        """Return the losses of environments (like), or of folds (further), from those of rows."""
+    def _means_of_cells(self, values: Array) -> Array:
+        """Return the losses of the environments of each fold, from those of rows."""
         codes, cells = self._cells
         weights = self.places.weights[self._rows]
         order = np.argsort(codes, kind="stable")
         first = np.searchsorted(codes[order], np.arange(len(cells)))
         total = np.add.reduceat(weights[order], first)
-        found = np.add.reduceat((values * weights)[..., order], first, axis=-1) / total
+        return np.asarray(np.add.reduceat((values * weights)[..., order], first, axis=-1) / total)
+
+    @cached_property
+    def _starts(self) -> Codes:
+        """Return the first cell of each fold."""
+        return np.asarray(np.searchsorted(self._cells[1][:, 0], np.arange(len(self.folds))))
+
+    def _means(self, values: Array) -> Array:
+        """Return the losses of environments (like), or of folds (further), from those of rows."""
+        found, cells = self._means_of_cells(values), self._cells[1]
         if self.design == "like":
             return np.asarray(found[..., np.argsort(cells[:, 1], kind="stable")])
-        start = np.searchsorted(cells[:, 0], np.arange(len(self.folds)))
-        sizes = np.diff(np.append(start, len(cells)))
-        return np.asarray(np.add.reduceat(found, start, axis=-1) / sizes)
+        sizes = np.diff(np.append(self._starts, len(cells)))
+        return np.asarray(np.add.reduceat(found, self._starts, axis=-1) / sizes)
 
     @cached_property
     def _null(self) -> Array:
@@ -106,11 +114,19 @@ class Tuning:
 
         With factors of the spread, one row for each.
         """
+        return self._means(self._losses_of_rows(at, factors))
+
+    def losses_by_fold(self, at: int, factors: ArrayLike | None = None) -> list[Array]:
+        """Return the same for each environment of each fold: one array for each fold."""
+        found = self._means_of_cells(self._losses_of_rows(at, factors))
+        return [np.asarray(own) for own in np.split(found, self._starts[1:], axis=-1)]
+
+    def _losses_of_rows(self, at: int, factors: ArrayLike | None) -> Array:
         if factors is None:
             found = np.concatenate([record.logliks[at][mask] for record, mask in self._parts])
         else:
             found = self._ends(at).logliks(self.places.problem.link, factors)
-        return self._means(self._null - found)
+        return np.asarray(self._null - found)
 
     @property
     def has_spread(self) -> bool:

@@ -11,6 +11,8 @@ COMMANDS = {
     "covariates, measures how much they shift the covariates, and compares residuals with and without the penalty.",
     "choose": "Choose xi, the strength of the anchor penalty. Prints what each rule would choose, or one rule in "
     "detail.",
+    "assess": "Ask whether anything helps at a new place, and what to do: keep maximum likelihood, anchor, recalibrate "
+    "or collect some outcomes there. Prints the reasons, and writes a page for browsers with --report.",
     "compare": "Compare strategies at sites that were left out: does anchoring help at a new place? Measures maximum "
     "likelihood, a wider spread and anchoring at places like these and at places further out, and says what to use.",
     "parents": "Find covariates that are causes of the outcome: those in every set of covariates that explains it in "
@@ -23,6 +25,8 @@ COMMANDS = {
     "predict": "Predict distributions of new rows with a saved model. Without options, prints their medians or "
     "classes.",
     "score": "Score a saved model on rows whose outcome is known, all together and by site.",
+    "report": "Report on a saved model at the places of a table: what it is, what it predicts there, whether outcomes "
+    "agree if there are some, which rows leave the training range, and how covariates differ from those of the fit.",
     "recalibrate": "Recalibrate a saved model at a new place by a few rows from there whose outcome is known.",
     "show": "Show what is in a saved model. Prints the formula, the rows of the fit, xi, the coefficients, and the "
     "columns that new rows need.",

@@ -14,12 +14,12 @@ EXAMPLES = ("anchortm demo --output figures",)
 
 def add(command: Any) -> None:
     """Add the arguments."""
-    add_output(command, "folder for the figures", "", default="anchortm-demo", metavar="FOLDER")
+    add_output(command, "folder for the figures and the report", "", default="anchortm-demo", metavar="FOLDER")
     add_json(command, "the tables")
 
 
 def run(options: Any) -> None:
-    """Print the tables of the demonstration and write its figures."""
+    """Print the tables of the demonstration, and write its figures and its report."""
     from anchortm.cli.demonstration import run as demonstrate
     from anchortm.cli.output import as_json
     from anchortm.cli.terminal import paragraph
@@ -30,4 +30,4 @@ def run(options: Any) -> None:
     found = demonstrate(Path(options.output), (lambda _: None) if options.json else say)
     if options.json:
         tables = {key: found[key].rename_axis("model").reset_index() for key in ("worst", "median")}
-        print(as_json(tables | {"figures": found["figures"]}))
+        print(as_json(tables | {"figures": found["figures"], "report": found["report"]}))

@@ -1,0 +1,136 @@
+"""Ask whether anything helps at a new place."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from anchortm.cli.options import (
+    add_environments,
+    add_json,
+    add_model,
+    add_new,
+    add_output,
+    add_plot,
+    add_strategies,
+    add_table,
+)
+
+__all__ = ["EXAMPLES", "add", "run"]
+
+EXAMPLES = (
+    'anchortm assess cgd.csv -m weibull -f "Surv(tstop, status) ~ treat + age | center" --report assessed.html',
+    'anchortm assess boston.csv -m c-probit -f "cmedv ~ rm + lstat | town" --labels 5 --strategies widened '
+    "--save new.json",
+)
+
+
+def add(command: Any) -> None:
+    """Add the arguments."""
+    add_table(command)
+    add_model(command, "0,0.3,1,3,10,30")
+    add_new(command)
+    command.add_argument(
+        "--labels",
+        type=int,
+        metavar="N",
+        help="how many outcomes of the new place you have or can get: should the model be recalibrated with them?",
+    )
+    command.add_argument(
+        "--outcomes",
+        metavar="FILE",
+        help="rows of the new place with their outcomes, to see at the end whether the answer was right; the answer "
+        "does not use them",
+    )
+    add_strategies(command, "quantiles")
+    add_environments(command)
+    command.add_argument(
+        "-s", "--save", metavar="FILE", help="write the recommended model, fitted to all rows, to this .json file"
+    )
+    add_output(command, "the scores of each strategy at each site")
+    add_plot(command, "gains and losses by site")
+    command.add_argument("--report", metavar="FILE", help="write all of it to this .html file, with plots that react")
+    command.add_argument(
+        "--rows",
+        action="store_true",
+        help="let --report and --json have sites with fewer than 5 rows, and predictions of single rows",
+    )
+    add_json(command, "everything")
+
+
+def run(options: Any) -> None:
+    """Print, write and draw what helps at a new place."""
+    from dataclasses import replace
+
+    from anchortm.cli.fits import environments, prepare, start_workers
+    from anchortm.cli.new_place import inputs, new_rows, strategies
+    from anchortm.cli.output import check_outputs, report, tell
+    from anchortm.newplace.assessment.assess import assess
+    from anchortm.saving import save
+
+    check_outputs(options, *inputs(options, options.outcomes))
+    rows, columns = prepare(options)
+    environments(options, "assess")
+    new = new_rows(options, options.new, rows[2])
+    later = new_rows(options, options.outcomes, rows[2], outcomes=True)
+    start_workers(options.jobs)
+    found = assess(
+        *rows,
+        environments=options.environments,
+        cut=options.cut,
+        new=new,
+        labels=options.labels,
+        strategies=strategies(options),
+        min_rows=options.min_rows,
+        n_jobs=options.jobs,
+        **columns,
+    )
+    found = replace(found, command=_command(options))
+    if later is not None:
+        found = found.with_outcomes(later)
+    if options.save:
+        model = found.fit()
+        if found.recommendation.strategy == "recalibrate":
+            model.place_sd_  # noqa: B018 - the file has no rows, from which it could be found later
+        save(model, options.save)
+        tell(options, f"the recommended model is saved to {options.save}")
+    if options.report is not None:
+        found.report(options.report, options.rows)
+        tell(options, f"written to {options.report}")
+    record = found.to_dict(options.rows) if options.json else None
+    report(options, found.comparison.frame(), lambda: _text(found), record, found.comparison.plot)
+
+
+def _command(options: Any) -> str:
+    """Return the line that computes the answer again, without what it writes."""
+    words = ["anchortm", "assess", options.data, "-m", options.model, "-f", options.formula]
+    if options.xi is not options.default_xi:
+        words += ["-x", ",".join(f"{xi:g}" for xi in options.xi)]
+    named = ("order", "tail", "l1", "l2", "varying", "scale", "weights", "offset", "missing", "labels", "strategies")
+    for name in (*named, "new", "outcomes", "environments", "cut", "environment_weights", "anchor_weights"):
+        value = getattr(options, name)
+        words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+    words += [] if options.support is None else [f"--support={','.join(f'{end:g}' for end in options.support)}"]
+    words += ["--log-first"] if options.log_first else []
+    words += ["--min-rows", str(options.min_rows)] if options.min_rows != 10 else []
+    return shlex.join(map(str, words))
+
+
+def _text(found: Any) -> str:
+    """Return the page of text, as wide as the terminal."""
+    from anchortm.cli.terminal import aligned, as_text, paint, paragraph
+    from anchortm.cli.words import in_shell
+    from anchortm.newplace.assessment.text import NOT_COMPUTED, lines_of
+
+    said: list[str] = []
+    for part in lines_of(found):
+        said += [*([""] if said else []), paint(paragraph(part.title), "bold")]
+        words = [in_shell(text) if part.title == NOT_COMPUTED else text for text in part.lines]
+        said += [paragraph(text, hanging="  ") for text in words]
+        said += [] if part.table is None else [as_text(aligned(part.table.reset_index()), 40, indent="  ")]
+    advice = found.recommendation.main
+    if advice.strategy == "recalibrate":
+        said += ["", "Next: save the model with --save, then anchortm recalibrate with it and your outcomes."]
+    elif advice.strategy in ("ml", "anchored"):
+        said += ["", f"Next: anchortm fit with --xi {advice.xi:g} and --save, or this command with --save."]
+    return "\n".join(said)

@@ -1,0 +1,445 @@
+"""The rule: what to do at a new place, from what left-out places showed.
+
+For a place like those of the fit:
+
+1. Maximum likelihood, unless another strategy is better in the mean over left-out places by more than chance
+   (simultaneous p-value below 0.05): "clear".
+2. If the best of them gains more than 0.01 in the mean, but not by more than chance, the data do not decide.
+
+For a place further out: the graded rule of the comparison (``anchortm.selection.further``).
+
+For both: if outcomes of the new place are at hand, recalibrate with them if this gains more than 0.01, more than its
+standard error over left-out places, and more than the strategy that is recommended otherwise. If none are, say how many
+are worth collecting: the smallest number that brings 80 % of what the best number brings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from anchortm._typing import Array
+from anchortm._util.html import report
+from anchortm.newplace.assessment.labels import LabelCurve
+from anchortm.newplace.assessment.stability import differences
+from anchortm.newplace.assessment.words import signed
+from anchortm.newplace.comparison import Comparison
+from anchortm.newplace.paired import FEWEST as FEWEST_PAIRED
+from anchortm.newplace.paired import paired
+from anchortm.selection.designs import FEWEST
+from anchortm.selection.further import ANCHORED, GAIN, Further
+
+__all__ = ["Advice", "Recommendation", "advice_further", "advice_like", "too_few", "with_labels"]
+
+SHARE = 0.8  # of the largest gain from outcomes that a smaller number of them must bring
+FEWEST_SITES = 5  # places at which a number of outcomes must have been tried before it is recommended
+LEVEL = 0.9  # of intervals
+DRAWS = 2000
+DESIGNS = {"like": "at a place like these", "further": "at a place further out"}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do at one kind of place.
+
+    Attributes
+    ----------
+    design : {"like", "further"}
+        The kind of place.
+    strategy : str
+        Name of the strategy: one of ``anchortm.strategies``, or "recalibrate".
+    xi : float
+        Strength of the penalty; 0 for maximum likelihood.
+    confidence : str
+        "clear", "confident" and "tentative" speak for the strategy. "keep" says that nothing beats maximum likelihood,
+        "undecided" that the data do not decide. "inside" says that the new place is like the others, "untried" that
+        nothing was compared.
+    gain : float
+        Expected gain over maximum likelihood in log-likelihood per row; NaN if maximum likelihood is kept.
+    interval : tuple of float or None
+        What the gain is uncertain by.
+    interval_is : str
+        What the interval is.
+    factor : float
+        How many times as wide predictions are made.
+    collect : int or None
+        How many outcomes of the new place are worth collecting.
+    collect_gain : float
+        What they gain over maximum likelihood.
+    stability : float
+        Share of draws of places with the same strategy; NaN if it was not computed.
+    reasons : tuple of str
+        Why, in sentences.
+    labels : int
+        How many outcomes of the new place are at hand.
+
+    Examples
+    --------
+    >>> from anchortm.newplace.assessment.rule import Advice
+    >>> advice = Advice("further", "anchored", 10.0, "confident", 0.3, (0.1, 0.5), "range over folds")
+    >>> print(advice.headline)
+    Anchor with xi = 10
+    >>> print(advice.gain_sentence)
+    Expected gain over maximum likelihood: +0.30 in log-likelihood per row (range over folds: +0.10 to +0.50).
+    """
+
+    design: str
+    strategy: str = "ml"
+    xi: float = 0.0
+    confidence: str = "keep"
+    gain: float = math.nan
+    interval: tuple[float, float] | None = None
+    interval_is: str = ""
+    factor: float = 1.0
+    collect: int | None = None
+    collect_gain: float = math.nan
+    stability: float = math.nan
+    reasons: tuple[str, ...] = ()
+    labels: int = 0
+
+    @property
+    def headline(self) -> str:
+        """Return the recommendation in a few words."""
+        wide = f"{self.factor:.2g} times as wide"
+        match self.strategy:
+            case "ml":
+                what = "keep maximum likelihood"
+                what = f"the data do not decide, so {what}" if self.confidence == "undecided" else what
+            case "anchored":
+                what = f"anchor with xi = {self.xi:g}" + (", tentatively" if self.confidence == "tentative" else "")
+            case "anchored+spread":
+                what = f"anchor with xi = {self.xi:g}, and make predictions {wide}"
+            case "widened":
+                what = f"keep maximum likelihood, and make predictions {wide}"
+            case "equal":
+                what = "give all places the same weight"
+            case "random-intercept":
+                what = "fit random intercepts of the places"
+            case "recalibrate":
+                first = f"anchor with xi = {self.xi:g}, then recalibrate" if self.xi else "recalibrate the model"
+                what = f"{first} with your {self.labels} outcomes"
+            case _:
+                what = f"use the strategy {self.strategy!r}"
+        more = f", and collect about {self.collect} outcomes at the new place" if self.collect else ""
+        return what[0].upper() + what[1:] + more
+
+    @property
+    def gain_sentence(self) -> str:
+        """Return what the strategy gains, in words; empty if maximum likelihood is kept."""
+        if math.isnan(self.gain):
+            return ""
+        ends = "" if self.interval is None else f" ({self.interval_is}: {_range(self.interval)})"
+        return f"Expected gain over maximum likelihood: {signed(self.gain)} in log-likelihood per row{ends}."
+
+    @property
+    def stability_sentence(self) -> str:
+        """Return how stable the answer is, in words; empty if that was not computed."""
+        if math.isnan(self.stability):
+            return ""
+        draws = "all draws" if self.stability == 1.0 else f"{self.stability:.0%} of the draws"
+        return f"If places are drawn again, the recommendation is the same in {draws}."
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the recommendation, what it gains, why, and how stable it is: a sentence each."""
+        said = (self.sentence, self.gain_sentence, *self.reasons, self.stability_sentence)
+        return [text for text in said if text]
+
+    @property
+    def sentence(self) -> str:
+        """Return the recommendation as a sentence."""
+        return f"{DESIGNS[self.design].capitalize()}: {self.headline[0].lower()}{self.headline[1:]}."
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        facts = {"strategy": self.strategy, "xi": f"{self.xi:g}", "how sure": self.confidence}
+        return report(self.sentence, facts, *self.lines[1:])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the advice as plain values; numbers that are not known are NaN."""
+        found: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        found |= {name: getattr(self, name) for name in ("headline", "gain_sentence", "sentence")}
+        found["interval"] = None if self.interval is None else list(self.interval)
+        found["reasons"] = [text for text in (*self.reasons, self.stability_sentence) if text]
+        return found
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to do at the new place.
+
+    Attributes
+    ----------
+    kind : {"like", "further", "both"}
+        The kind of place that the answer is for: where rows of the new place tell how far out it is, one of them.
+    like, further : Advice or None
+        The advice for each kind of place; None if it was not asked for.
+
+    Examples
+    --------
+    >>> from anchortm.newplace.assessment.rule import Advice, Recommendation
+    >>> Recommendation("both", Advice("like"), Advice("further", "anchored", 10.0, "confident"))
+    At a place like these: keep maximum likelihood. At a place further out: anchor with xi = 10.
+    """
+
+    kind: str
+    like: Advice | None
+    further: Advice | None
+
+    @property
+    def main(self) -> Advice:
+        """Return the advice that the answer is: that for a place like these if the kind of place is not known."""
+        found = self.further if self.kind == "further" else self.like
+        assert found is not None  # noqa: S101
+        return found
+
+    @property
+    def strategy(self) -> str:
+        """Return the name of the strategy."""
+        return self.main.strategy
+
+    @property
+    def xi(self) -> float:
+        """Return the strength of the penalty."""
+        return self.main.xi
+
+    @property
+    def given(self) -> list[Advice]:
+        """Return the advice that the answer consists of."""
+        if self.kind != "both":
+            return [self.main]
+        return [advice for advice in (self.like, self.further) if advice is not None]
+
+    @property
+    def sentence(self) -> str:
+        """Return the answer in a sentence for each kind of place."""
+        return " ".join(advice.sentence for advice in self.given)
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def _repr_html_(self) -> str:
+        return "\n".join(advice._repr_html_() for advice in self.given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain values."""
+        advice = {
+            name: None if one is None else one.to_dict()
+            for name, one in (("like", self.like), ("further", self.further))
+        }
+        return {"kind": self.kind, "strategy": self.strategy, "xi": self.xi, "sentence": self.sentence, **advice}
+
+
+def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping[str, float] | None) -> Advice:
+    """Return the advice for a place like those of the fit.
+
+    Parameters
+    ----------
+    found : Comparison
+        Strategies compared at left-out places.
+    finals : mapping
+        The strategies fitted to all rows, by name; it is asked for the strategy that is recommended only.
+    stability : mapping or None
+        How often each strategy is recommended over draws of places.
+    """
+    names, regret = differences(found)
+    n = regret.shape[1] if names else 0
+    gains = -regret.mean(axis=1) if names else np.zeros(0)
+    if not names or not np.isfinite(gains).any():
+        return Advice("like", confidence="untried", reasons=("No other strategy could be compared.",))
+    if n < FEWEST_PAIRED:
+        text = f"With {n} places no comparison can be clear; {FEWEST_PAIRED} are needed."
+        return Advice("like", confidence="undecided", reasons=(text,))
+    test, taken = paired(regret), found.verdict.like
+    best = int(np.nanargmax(gains))
+    if taken is None or taken == "ml":
+        undecided = gains[best] > GAIN
+        advice = Advice("like", confidence="undecided" if undecided else "keep")
+        own = regret[best]
+        if undecided:
+            text = (
+                f"{_called(names[best])} gains {gains[best]:.2f} per row on average over {n} left-out places "
+                f"({int((own < 0.0).sum())} gain, {int((own > 0.0).sum())} lose), but that may be chance "
+                f"(p = {test.pvalue[best]:.2g})."
+            )
+        else:
+            text = (
+                f"No strategy predicts the {n} left-out places better than maximum likelihood by more than {GAIN:g} "
+                f"per row on average (the best, {names[best]!r}, changes it by {signed(gains[best], 3)})."
+            )
+        return replace(advice, reasons=(text,), stability=_share("ml", stability))
+    k = names.index(taken)
+    final = finals[taken]
+    text = (
+        f"{_called(taken)} predicts {int((regret[k] < 0.0).sum())} of {n} left-out places better than maximum "
+        f"likelihood, on average by more than chance (p = {test.pvalue[k]:.2g})."
+    )
+    return Advice(
+        "like",
+        taken,
+        float(getattr(final, "xi_", 0.0)),
+        "clear",
+        float(gains[k]),
+        _interval(-regret[k]),
+        f"{LEVEL:.0%} bootstrap interval over places",
+        float(getattr(final, "widened_", 1.0)),
+        stability=_share(taken, stability),
+        reasons=(text,),
+    )
+
+
+def advice_further(found: Comparison, n: int, stability: Mapping[str, float] | None) -> Advice:
+    """Return the advice for a place further out; ``n`` is the number of places."""
+    further = found.verdict.further
+    if further is None:
+        return too_few(n) if n < FEWEST else Advice("further", confidence="untried")
+    stable = _share(further.strategy, stability)
+    advice = Advice("further", further.strategy, further.xi, further.confidence, stability=stable)
+    if further.confidence in ANCHORED:
+        gains = _nested(found, further)
+        if gains.size:
+            ends = (float(gains.min()), float(gains.max()))
+            said = "folds that leave the outermost places out"
+            advice = replace(advice, gain=float(gains.mean()), interval=ends, interval_is=f"range over {said}")
+    return replace(advice, reasons=tuple(_why_further(further)))
+
+
+def too_few(n: int) -> Advice:
+    """Return that nothing can be said about a place further out."""
+    text = (
+        f"There are {n} places, and {FEWEST} are needed to leave the outermost ones out, so nothing can be said about "
+        "a place further out."
+    )
+    return Advice("further", confidence="undecided", reasons=(text,))
+
+
+def with_labels(advice: Advice, curves: Sequence[LabelCurve], labels: int | None) -> Advice:
+    """Return the advice, with what outcomes of the new place add.
+
+    Parameters
+    ----------
+    advice : Advice
+        What to do without them.
+    curves : sequence of LabelCurve
+        What outcomes gain at left-out places of this kind, for fits at one xi or several.
+    labels : int or None
+        How many are at hand; None if none are, and their number is to be recommended.
+    """
+    if not curves:
+        return advice
+    if labels is None:
+        return _collecting(advice, curves)
+    most = [m for m in curves[0].gains if 0 < m <= labels and curves[0].sites(m) >= FEWEST_SITES]
+    if not most:
+        text = f"Recalibration with {labels} outcomes could not be tried: too few places have that many rows to spare."
+        return replace(advice, reasons=(*advice.reasons, text))
+    m = max(most)
+    best = max(curves, key=lambda curve: curve.at(m)[0])
+    gain, se = best.at(m)
+    tried = f"{m} of the rows of a left-out place" if m == labels else f"{m} rows (the most that could be tried)"
+    if not (gain > GAIN and gain > se and gain > np.nan_to_num(advice.gain, nan=0.0)):
+        text = (
+            f"Recalibration with {tried} changes the log-likelihood per row by {signed(gain, 3)} (standard error "
+            f"{se:.3f}): that is not clear enough."
+        )
+        return replace(advice, reasons=(*advice.reasons, text))
+    text = (
+        f"Recalibration with {tried} gains {signed(gain)} per row (standard error {se:.2f}, {best.sites(m)} places): "
+        "places differ by a shift that a few outcomes show."
+    )
+    ends = (gain - 1.645 * se, gain + 1.645 * se)
+    return replace(
+        advice,
+        strategy="recalibrate",
+        xi=best.xi,
+        confidence="clear",
+        gain=gain,
+        interval=ends,
+        interval_is=f"{LEVEL:.0%} interval over places",
+        factor=1.0,
+        stability=math.nan,
+        reasons=(text, *advice.reasons),
+        labels=labels,
+    )
+
+
+def _collecting(advice: Advice, curves: Sequence[LabelCurve]) -> Advice:
+    """Return the advice with the number of outcomes that is worth collecting, if any number is."""
+    clear: dict[int, tuple[float, float]] = {}
+    for m in curves[0].gains:
+        gain, se = max((curve.at(m) for curve in curves), key=lambda found: found[0])
+        if m and curves[0].sites(m) >= FEWEST_SITES and gain > GAIN and gain > se:
+            clear[m] = gain, se
+    if not clear:
+        return advice
+    largest = max(gain for gain, _ in clear.values())
+    m = min(m for m, (gain, _) in clear.items() if gain >= SHARE * largest)
+    gain, se = clear[m]
+    if not gain > np.nan_to_num(advice.gain, nan=0.0):
+        return advice
+    text = (
+        f"About {m} outcomes of the new place would gain {signed(gain)} per row over maximum likelihood (standard "
+        f"error {se:.2f}, tried at {curves[0].sites(m)} left-out places): recalibrate with them."
+    )
+    return replace(advice, collect=m, collect_gain=gain, reasons=(*advice.reasons, text))
+
+
+def _why_further(further: Further) -> list[str]:
+    """Return why the graded rule says what it says."""
+    gains = ", ".join(signed(gain) for gain in further.folds["gain"])
+    at = f"at xi = {further.folds['xi'].iloc[0]:g}"
+    n = len(further.folds)
+    match further.confidence:
+        case "confident":
+            lines = [f"All {n} folds that leave the outermost places out gain {at}: {gains}."]
+        case "tentative":
+            own = ", ".join(signed(gain) for gain in further.folds.loc[further.folds["side"] == "same", "gain"])
+            lines = [f"Both folds on the side of the new place gain {at} ({own}), more than by a wider spread alone."]
+        case "undecided":
+            lines = [f"The folds that leave the outermost places out disagree {at}: their gains are {gains}."]
+        case "inside":
+            lines = ["The new place lies among those of the fit, so it counts as a place like these."]
+        case "untried":
+            lines = ["No strategy with an xi was compared."]
+        case _ if further.folds["xi"].iloc[0] == 0.0:
+            lines = ["Where the outermost places are left out, no xi above 0 gains on average."]
+        case _:
+            lines = [f"The folds that leave the outermost places out do not speak for anchoring ({gains} {at})."]
+    if further.confidence in ANCHORED and further.width_alone:
+        lines.append("Over all folds a wider spread alone gains as much.")
+    return lines
+
+
+def _nested(found: Comparison, further: Further) -> Array:
+    """Return the gains of the anchored strategy, tuned without each fold, in the folds that speak for it."""
+    frame = found.frame()
+    own = frame[(frame["design"] == "further") & (frame["strategy"] == "anchored")]
+    own = own[own["side"] == "same"] if further.confidence == "tentative" else own
+    return np.asarray(-own.groupby(["side", "share"])["regret"].mean().dropna(), dtype=np.float64)
+
+
+def _interval(values: Array) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of a mean over places."""
+    values = values[np.isfinite(values)]
+    rng = np.random.default_rng(0)
+    means = values[rng.integers(values.size, size=(DRAWS, values.size))].mean(axis=1)
+    low, high = np.quantile(means, [0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL])
+    return float(low), float(high)
+
+
+def _share(strategy: str, stability: Mapping[str, float] | None) -> float:
+    return math.nan if stability is None else stability.get(strategy, 0.0)
+
+
+def _called(name: str) -> str:
+    return f"The strategy {name!r}"
+
+
+def _range(ends: tuple[float, float]) -> str:
+    return f"{signed(ends[0])} to {signed(ends[1])}"

@@ -1,0 +1,109 @@
+"""An assessment as a page of text: the answer first, then what it rests on."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from anchortm.newplace.assessment.calibration import LEVELS
+from anchortm.newplace.assessment.rule import DESIGNS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from anchortm.newplace.assessment.assessment import Assessment
+
+__all__ = ["NOT_COMPUTED", "Part", "lines_of", "page_of_text"]
+
+WIDTH = 100
+NOT_COMPUTED = "Not computed"
+
+
+class Part(NamedTuple):
+    """A heading, sentences, and perhaps a table."""
+
+    title: str
+    lines: list[str]
+    table: pd.DataFrame | None = None
+
+
+def lines_of(found: Assessment) -> list[Part]:
+    """Return the parts of the page, the answer first."""
+    parts = [Part("Does it help at a new place?", _answer(found))]
+    if found.held_back is not None:
+        frame = found.held_back.frame().set_index("strategy")
+        parts.append(Part("What the new place then showed", [found.held_back.sentence], frame))
+    parts += [Part("Data", _data(found)), Part("Need and possibility", _need(found))]
+    for design, words in DESIGNS.items():
+        table = found.comparison.table()
+        own = table[table["design"] == design].drop(columns="design").dropna(axis=1, how="all")
+        if not own.empty:
+            title = f"Strategies {words} (minus the skill at left-out places: lower is better)"
+            parts.append(Part(title, [], own.set_index("strategy")))
+    if (calibrated := _calibration(found)) is not None:
+        parts.append(Part("Intervals for left-out places", *calibrated))
+    if found.curves:
+        frames = [curve.frame().assign(place=design, xi=curve.xi) for design, curve in found.curves]
+        parts.append(Part("Outcomes of the new place", [found.labels_sentence], _stacked(frames)))
+    if found.notes:
+        parts.append(Part(NOT_COMPUTED, list(found.notes)))
+    return parts
+
+
+def _stacked(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat(frames)[["place", "xi", "m", "gain", "se", "sites"]].set_index("place")
+
+
+def _answer(found: Assessment) -> list[str]:
+    lines = []
+    for advice in found.recommendation.given:
+        lines += advice.lines
+    return lines if found.new is None else [found.new.sentence, *lines]
+
+
+def _data(found: Assessment) -> list[str]:
+    sites = found.sites
+    name = f" ({sites.name})" if sites.name else ""
+    events = "" if np.isnan(sites.events).all() else f", {sites.events.sum():g} events"
+    lines = [f"{sites.n.sum():g} rows{events} in {len(sites.labels)} places{name}, {sites.model}."]
+    if sites.small.any():
+        least = f"{found.comparison.min_rows} rows" + (" or 5 events" if events else "")
+        n = int(sites.small.sum())
+        lines.append(f"{n} place{'s have' if n > 1 else ' has'} fewer than {least}: shown, but not ranked one by one.")
+    if sites.n_missing:
+        lines.append(f"{sites.n_missing} rows with missing values were left out.")
+    return lines
+
+
+def _need(found: Assessment) -> list[str]:
+    said = [found.need_sentence, found.identification or "", found.evidence.location_sentence]
+    return [text for text in said if text]
+
+
+def _calibration(found: Assessment) -> tuple[list[str], pd.DataFrame | None] | None:
+    import pandas as pd
+
+    lines = [] if found.conformal is None else [found.conformal.sentence]
+    own = found.calibration
+    if own is None or not own.transforms:
+        return (lines, None) if lines else None
+    names = ["ml" if xi == 0.0 else f"xi = {xi:g}" for xi in own.transforms]
+    columns = [f"{level:.0%} intervals" for level in LEVELS]
+    table = pd.DataFrame([own.coverage(xi) for xi in own.transforms], index=names, columns=columns)
+    return ["Share of rows inside, averaged over places.", *lines], table.rename_axis("coverage")
+
+
+def page_of_text(found: Assessment) -> str:
+    """Return the page."""
+    made = []
+    for part in lines_of(found):
+        made += [part.title, *("  " + line for text in part.lines for line in textwrap.wrap(text, WIDTH - 2))]
+        if part.table is not None:
+            table = part.table.to_string(float_format=lambda value: f"{value:.3g}", na_rep="")
+            made += ["  " + line for line in table.split("\n")]
+        made.append("")
+    return "\n".join(made[:-1])

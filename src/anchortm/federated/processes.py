@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, Self
 
+from anchortm._util.threads import one_blas_thread
 from anchortm.exceptions import InputError
 from anchortm.federated.site import Site
 from anchortm.federated.transport import SiteLostError, prepared_sites
@@ -29,7 +30,9 @@ def _work(site: Site, pipe: Connection) -> None:
             return
         if question == END:
             return
-        pipe.send_bytes(site.answer(question))
+        with one_blas_thread():  # sites of one machine share its cores
+            answer = site.answer(question)
+        pipe.send_bytes(answer)
 
 
 class ProcessSites:

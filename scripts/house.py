@@ -22,7 +22,7 @@ FLOORS = {
     "the fit": ("engine.rows", "engine", "backends"),
     "what a fit tells": ("plotting", "predict", "scores", "inference"),
     "what users hold": ("models",),
-    "what users ask": ("selection", "diagnostics", "newplace"),
+    "what users ask": ("selection", "diagnostics", "newplace", "federated"),
     "to compare with": ("competitors", "simulate"),
     "ways in and out": ("saving", "reproduce", "bench", "cli"),
 }

@@ -20,7 +20,7 @@ import anchortm
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "tests" / "snapshot" / "api.json"
-MODULES = ("datasets", "diagnostics", "exceptions", "links", "plotting", "scenarios", "scores", "sem")
+MODULES = ("datasets", "diagnostics", "exceptions", "federated", "links", "plotting", "scenarios", "scores", "sem")
 
 
 def documented() -> set[str]:

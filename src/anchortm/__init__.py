@@ -60,11 +60,12 @@ _HOME = {
     "xi_from_gamma": "selection.path",
 }
 
-_MODULES = ("datasets", "diagnostics", "links", "plotting", "scenarios", "scores", "sem", "strategies")
+_MODULES = ("datasets", "diagnostics", "federated", "links", "plotting", "scenarios", "scores", "sem", "strategies")
 
 if TYPE_CHECKING:  # the same names for type checkers and editors, which do not run __getattr__
     from anchortm import datasets as datasets
     from anchortm import diagnostics as diagnostics
+    from anchortm import federated as federated
     from anchortm import links as links
     from anchortm import plotting as plotting
     from anchortm import scenarios as scenarios

@@ -82,6 +82,10 @@ LINES = {
     ],
     "score": ["score", "model.json", "rows.csv", "--by", "site"],
     "recalibrate": ["recalibrate", "model.json", "rows.csv", "-s", "there.json"],
+    "site study": ["site", "study", "trial.toml", "-f", FORMULA, "--members", "d,e,f"],
+    "site check": ["site", "check", "trial.toml", "--data", "rows.csv", "--name", "d"],
+    "site check refused": ["site", "check", "trial.toml", "--data", "bad.csv", "--name", "unknown"],
+    "site join without certificates": ["site", "join", "trial.toml", "--hub", "127.0.0.1:1"],
     "show": ["show", "model.json"],
     "show a recalibrated model": ["show", "there.json"],
     "data": ["data", "cgd", "-o", "cgd.csv"],
@@ -91,6 +95,7 @@ LINES = {
     "no command": [],
 }
 CODES = {"check a bad table": 1, "an error": 1, "a usage error": 2, "an unknown command": 2, "no command": 2}
+CODES |= {"site check refused": 1, "site join without certificates": 1}
 SLOW = {
     "demo": ["demo", "-o", "figures"],
     "reproduce": ["reproduce", "identities", "-o", "paper"],

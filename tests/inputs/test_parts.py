@@ -20,6 +20,7 @@ from slow_loss import TINY, Stated, violations
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, OverIdentifiedError
+from anchortm.federated import Coordinator, LocalSites, Policy, Site
 from anchortm.inputs.parts import ENDS, ENGINES, NAMES, PARTS, QUESTIONS, REASONS, cells, refuse, why_not
 
 script = runpy.run_path(str(ROOT / "scripts" / "parts_table.py"))
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::anchortm.exceptions.AnchorTMWar
 
 @cache
 def case_of(parts: frozenset[str], turn: int, anchor: str = "") -> Case:
-    return make(parts - {"transformation", "memory", "batches", *QUESTIONS}, turn, anchor)
+    return make(parts - {"transformation", "memory", "batches", "sites", *QUESTIONS}, turn, anchor)
 
 
 @pytest.fixture(scope="module")
@@ -378,6 +379,51 @@ ASK = {
 }
 
 
+def at_sites(case: Case) -> Coordinator:
+    """Return a coordinator of the rows of a case, whose sites have no rules."""
+    named = {name: case.columns[name] for name in ("sample_weight", "offset") if name in case.columns}
+    rules = Policy(1, 1, 0.0, 0.0)
+    sites = [Site(rows.reset_index(drop=True), str(name), rules) for name, rows in case.data.groupby(case.anchor)]
+    return Coordinator(LocalSites(sites), {"formula": case.formula, **named}, masks=False)
+
+
+def try_sites(case: Case, question: str | None, folder: Path) -> None:
+    """Fit a combination to rows at sites, or ask a question of it, and check the answer."""
+    asked = at_sites(case)
+    if question == "path":
+        for xi, model in zip(XIS, asked.path(case.model(), XIS).models, strict=True):
+            close(parameters(case, model), parameters(case, case.fit(xi=xi)))
+        return
+    if question == "left_out":
+        by_hand = left_out_by_hand(case)
+        for row in asked.leave_one_site_out(case.model(), XIS).frame().itertuples():
+            assert row.nll == pytest.approx(by_hand[row.environment, row.xi], rel=1e-6)
+        return
+    model = asked.fit(case.model())
+    check_minimum(case, model)
+    own = case.fit()
+    close(parameters(case, model), parameters(case, own))
+    check_file(case, model, folder)
+    if question == "sandwich":
+        close(model.standard_errors("sandwich"), own.standard_errors("sandwich"), 1e-9)
+    if question == "bands":
+        at = {"grade": [1.0, 2.0], "count": [1.0, 3.0]}.get(case.outcome.left, [0.8, 1.5])
+        band, wanted = (one.confidence_band(case.data[:2], at, "cdf") for one in (model, own))
+        close(band.lower, wanted.lower, 1e-9)
+        close(band.upper, wanted.upper, 1e-9)
+    if question is not None and why_not("sites", question):
+        ASK_AT_SITES[question](model)
+
+
+ASK_AT_SITES = {
+    "bootstrap": lambda model: model.bootstrap(3),
+    "searches": lambda model: atm.XiSearchCV(model).fit(None, None),
+    "score_test": lambda model: atm.diagnostics.score_test(model, None, None),
+    "invariance": lambda model: atm.invariance_test(model, None, None, None),
+    "places": lambda model: model.place_variance_,
+}
+
+
 def try_cell(cell: tuple[str, str], folder: Path, tmp_path: Path) -> None:
     """Fit a combination, or ask a question of it, and check the answer."""
     question = next((part for part in cell if part in QUESTIONS), None)
@@ -385,6 +431,9 @@ def try_cell(cell: tuple[str, str], folder: Path, tmp_path: Path) -> None:
     # environments that are drawn again contain whole clusters
     anchor = "home" if parts == {"random", "bootstrap"} else ""
     case = case_of(parts, CELLS.index(cell), anchor)
+    if "sites" in parts:
+        try_sites(case, question, tmp_path)
+        return
     source = written("wide" in parts, folder) if "batches" in parts else None
     if question is not None:
         ASK[question](case, source, tmp_path)
@@ -413,8 +462,10 @@ def test_every_pair_works_or_is_refused_as_the_table_says(cell: tuple[str, str],
     with pytest.raises(AnchorTMError) as refused:
         try_cell(cell, folder, tmp_path)
     assert isinstance(refused.value, InputError | InputTypeError)
-    assert reason in str(refused.value)
-    if cell != ("wide", "batches"):  # that message names the column
+    if "sites" in cell and cell[1] in QUESTIONS:  # the fitted model has no rows, as one that was loaded from a file
+        return
+    assert cell == ("wide", "sites") or reason in str(refused.value)
+    if cell not in (("wide", "batches"), ("wide", "sites")):  # these messages name the column
         assert all(NAMES[part] in str(refused.value) for part in cell)
 
 

@@ -10,6 +10,7 @@ from anchortm.cli.parsing import jobs, numbers, pair
 
 __all__ = [
     "ARGUMENTS",
+    "add_certificate",
     "add_common",
     "add_environments",
     "add_jobs",
@@ -19,6 +20,8 @@ __all__ = [
     "add_output",
     "add_place",
     "add_plot",
+    "add_reading",
+    "add_sites",
     "add_strategies",
     "add_table",
     "template",
@@ -53,9 +56,19 @@ def add_common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--debug", action="store_true", help="show where an error happened")
 
 
-def add_table(command: argparse.ArgumentParser, help: str = "a .csv or .parquet file, or - for CSV from a pipe") -> Any:
+def add_table(
+    command: argparse.ArgumentParser,
+    help: str = "a .csv or .parquet file, or - for CSV from a pipe",
+    optional: bool = False,
+) -> Any:
     """Add the table and how to read it; return the group of these options."""
-    command.add_argument("data", metavar="TABLE", help=help)
+    more: dict[str, Any] = {"nargs": "?"} if optional else {}
+    command.add_argument("data", metavar="TABLE", help=help, **more)
+    return add_reading(command)
+
+
+def add_reading(command: argparse.ArgumentParser) -> Any:
+    """Add how to read a table; return the group of these options."""
     group = command.add_argument_group("reading the table")
     group.add_argument(
         "--separator",
@@ -141,6 +154,28 @@ def add_environments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--environments", metavar="COLUMN", help="column of the environments (default: the anchor)")
     command.add_argument("--cut", type=int, metavar="K", help="cut numeric environments at quantiles into K groups")
     add_jobs(command)
+
+
+def add_sites(command: argparse.ArgumentParser) -> None:
+    """Add the options of fits to rows at several sites."""
+    group = command.add_argument_group("sites that keep their rows")
+    group.add_argument(
+        "--sites", metavar="STUDY", help="the .toml file of a study, in place of a table: its sites send sums only"
+    )
+    group.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:8443", help="where sites dial in (default 127.0.0.1:8443)"
+    )
+    add_certificate(group, "this hub")
+    group.add_argument(
+        "--wait", type=float, default=600.0, metavar="SECONDS", help="how long to wait for all sites (default 600)"
+    )
+
+
+def add_certificate(group: Any, whose: str) -> None:
+    """Add the files of a connection over TLS."""
+    group.add_argument("--cert", metavar="FILE", help=f"certificate of {whose}, as PEM")
+    group.add_argument("--key", metavar="FILE", help="its private key, as PEM")
+    group.add_argument("--ca", metavar="FILE", help="certificate of the authority that has signed those of all sides")
 
 
 def add_new(command: argparse.ArgumentParser) -> None:

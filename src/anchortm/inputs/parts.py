@@ -30,7 +30,7 @@ PARTS = (
     *("anchor_weights", "tail", "target", "proxies", "wide", "boosting"),
 )
 ENGINES = ("transformation", "mean", "partial")
-PLACES = ("memory", "batches")
+PLACES = ("memory", "batches", "sites")
 ENDS = ("infinite",)
 QUESTIONS = (
     *("path", "left_out", "bootstrap", "searches", "score_test", "invariance", "sandwich", "bands", "saving"),
@@ -61,6 +61,7 @@ NAMES = {
     "mean": "AnchorGLM",
     "memory": "rows in memory",
     "batches": "tables that are read in batches",
+    "sites": "sites that share sums only",
     "infinite": "xi = inf",
     "negative": "xi below 0",
     "path": "a path in xi",
@@ -75,7 +76,7 @@ NAMES = {
     "places": "shifts between places",
 }
 # kinds of models, tables and learners, and questions; a wrong combination of two of them is a type error
-KINDS = {"partial", "mean", "batches", "boosting", *QUESTIONS}
+KINDS = {"partial", "mean", "batches", "sites", "boosting", *QUESTIONS}
 
 _ONE_SCALE = "random effects are implemented for one scale; leave one of them out"
 _NO_BASELINE = "a partial likelihood does not estimate a baseline; use ProportionalHazards"
@@ -105,6 +106,70 @@ _PENALISED = (
 )
 
 _KINKED = "the loss has kinks, and its minimum no normal distribution, even with many rows; use kind='bootstrap'"
+
+_APART = "the rows of other sites are not at hand"
+_AT_SITES: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    (
+        "sites",
+        ("strata", "varying"),
+        "sums for several baselines are not implemented; put the stratum among the covariates, as C(stratum)",
+    ),
+    (
+        "sites",
+        ("scale",),
+        "sums for models with scale effects are not implemented; leave them out",
+    ),
+    (
+        "sites",
+        ("random",),
+        "sums for models with random effects are not implemented; give the clusters as anchors of their site",
+    ),
+    (
+        "sites",
+        ("smooth",),
+        "knots are quantiles, and an exact quantile is the value of a row; write powers such as I(x**2)",
+    ),
+    (
+        "sites",
+        ("environment_weights", "anchor_weights"),
+        "weights of environments that depend on all sites are not implemented; leave them out",
+    ),
+    (
+        "sites",
+        ("tail", "worst"),
+        "the loss of single environments would have to leave their sites; leave it out",
+    ),
+    ("sites", ("target", "proxies"), "it is implemented for rows in memory; leave it out"),
+    (
+        "sites",
+        ("wide",),
+        "a level of a factor needs at least 5 rows at a site, and a factor at most 40 levels; merge levels",
+    ),
+    ("sites", ("boosting",), f"each split of a tree needs the rows of its node, and {_APART}; fit a linear model"),
+    (
+        "sites",
+        ("mean",),
+        "sums for families are not implemented; use OrdinalRegression for two classes, or CountRegression",
+    ),
+    (
+        "sites",
+        ("partial",),
+        f"risk sets need the order of all rows, and {_APART}; use ProportionalHazards",
+    ),
+    (
+        "sites",
+        ("infinite", "negative"),
+        "sites send |t|^2 in place of t, which the ends of the path need; set xi to a finite number from 0",
+    ),
+    ("sites", ("bootstrap",), f"it draws rows again, and {_APART}; use kind='sandwich'"),
+    (
+        "sites",
+        ("searches",),
+        "they split the rows; leave out sites with Coordinator.leave_one_site_out, and choose xi from its table",
+    ),
+    ("sites", ("score_test", "invariance"), f"it needs the residuals of rows, and {_APART}; compare left-out sites"),
+    ("sites", ("places",), f"they are estimated from h of left-out rows, and {_APART}; compare left-out sites"),
+)
 
 # pairs that cannot be combined, with the reason and what to do
 REASONS: dict[frozenset[str], str] = {
@@ -245,6 +310,7 @@ REASONS: dict[frozenset[str], str] = {
             "boosting stops before the scores of its trees are 0, so that the statistic does not have its "
             "distribution; compare left-out environments, or test a linear model",
         ),
+        *_AT_SITES,
     )
     for pair in ((first, other) for other in others)
 }

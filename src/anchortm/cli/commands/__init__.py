@@ -20,6 +20,8 @@ COMMANDS = {
     "the outcome and its causes.",
     "path": "Fit a model along xi. Prints loss and coefficients for each value.",
     "loeo": "Leave each environment out in turn and predict it from the others, for each xi.",
+    "site": "Take part in a fit whose rows stay at their sites, or prepare one. Writes a study file and keys, says "
+    "what a site would refuse, joins a hub and answers its questions by sums, and prints the ledger of what was asked.",
     "predict": "Predict distributions of new rows with a saved model. Without options, prints their medians or "
     "classes.",
     "score": "Score a saved model on rows whose outcome is known, all together and by site.",

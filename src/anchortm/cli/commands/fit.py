@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anchortm.cli.options import add_json, add_model, add_output, add_table, template
+from anchortm.cli.options import add_json, add_model, add_output, add_sites, add_table, template
 from anchortm.exceptions import InputError
 
 __all__ = ["EXAMPLES", "add", "run"]
@@ -18,7 +18,8 @@ EXAMPLES = (
 
 def add(command: Any) -> None:
     """Add the arguments."""
-    group = add_table(command, "a .csv or .parquet file, - for CSV from a pipe, or a folder or quoted pattern of files")
+    table = "a .csv or .parquet file, - for CSV from a pipe, or a folder or quoted pattern of files"
+    group = add_table(command, table, optional=True)
     group.add_argument(
         "--batches",
         action="store_true",
@@ -26,6 +27,7 @@ def add(command: Any) -> None:
         "are always read so",
     )
     add_model(command)
+    add_sites(command)
     command.add_argument(
         "--place-variance",
         action="store_true",
@@ -49,6 +51,9 @@ def run(options: Any) -> None:
     from anchortm.saving import save
     from anchortm.selection.path import anchor_path
 
+    if options.sites or options.data is None:
+        _run_sites(options)
+        return
     check_outputs(options, options.data)
     batches = options.batches or in_batches(options.data)
     if len(options.xi) > 1:
@@ -71,6 +76,27 @@ def run(options: Any) -> None:
     anchors = [name for name, _ in parse_formula(options.formula).anchors]
     if anchors and options.xi is options.default_xi:
         tell(options, f"note: without --xi, xi is 0 and {', '.join(anchors)} does not count; anchortm choose finds one")
+
+
+def _run_sites(options: Any) -> None:
+    """Fit to rows at several sites."""
+    from anchortm.cli.fits import summary_text
+    from anchortm.cli.output import check_outputs, report, tell
+    from anchortm.cli.sites import connected
+    from anchortm.saving import save
+
+    if len(options.xi) > 1:
+        raise InputError("fits to sites need a single --xi: run one command for each value")
+    check_outputs(options)
+    with connected(options) as coordinator:
+        model = coordinator.fit(template(options), xi=options.xi[0])
+        tell(options, f"{coordinator.rounds} rounds, {coordinator.bytes_received} bytes from all sites together")
+    summary = model.summary()
+    if options.save:
+        save(model, options.save)
+        tell(options, f"saved to {options.save}")
+    table = summary.frame().reset_index()
+    report(options, table, lambda: summary_text(summary), _facts(model, summary, table))
 
 
 def _fitted(options: Any, data: Any) -> Any:

@@ -41,7 +41,7 @@ from anchortm.engine.rows.wide_sums import WideSecondOrder
 from anchortm.exceptions import SeparationError
 from anchortm.inputs.design import MAX_DENSE
 
-__all__ = ["RowObjective"]
+__all__ = ["NEAR", "RowObjective", "convex_facts"]
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ adds what inference and reports need. Each kind of objective is one file of this
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -146,6 +146,9 @@ class Loss(ABC):
         """Return the gradient of -loglik + multiplier't, without that of absolute values."""
         d = self.derivatives(v)
         return np.asarray(d.gradient if multiplier is None else d.gradient + d.E.T @ multiplier)
+
+    def ahead(self, points: Sequence[Array]) -> None:  # noqa: B027 - rows at hand need no notice
+        """Take note that ``sums`` will probably be asked for at these points, which can then share one question."""
 
     @property
     def n_parameters(self) -> int:

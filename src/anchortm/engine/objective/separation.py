@@ -23,7 +23,7 @@ from anchortm.engine.rows.blocks import Blocks
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.engine.rows.standardised import Rows
 
-__all__ = ["Recession", "Ways", "ordering", "recession", "separated"]
+__all__ = ["Recession", "Ways", "ordering", "recession", "rows_against", "separated"]
 
 Array = NDArray[np.float64]
 Ways = Callable[[Array], NDArray[np.int8]]  # where eta can go without a loss of likelihood: 1 up, -1 down, 0 neither
@@ -98,6 +98,19 @@ def recession(blocks: Blocks, coordinates: Coordinates, ways: Ways | None = None
             return Recession(direction, bool((known.slack[known.gains] @ direction > SLACK_TOLERANCE).any()))
         known = known + more
     return None
+
+
+def rows_against(terms: Iterable[Rows], coordinates: Coordinates, direction: Array, tolerance: float) -> int:
+    """Return how many of these rows lose likelihood along a direction, by more than a share of their largest number."""
+    against = 0
+    for term in terms:
+        found = Conditions.of([term], coordinates)
+        size = term.rows.size
+        slack = (found.slack @ direction < -tolerance * _sizes(found.slack)).reshape(-1, size).any(axis=0)
+        if term.kind == "exact":
+            slack |= np.abs(term.C @ direction) > tolerance * _sizes(term.C)
+        against += int(slack.sum())
+    return against
 
 
 def ordering(gain: Array, broken: Callable[[Array, float], Array]) -> Recession | None:

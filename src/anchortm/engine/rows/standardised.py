@@ -23,8 +23,10 @@ __all__ = [
     "BLOCK_ROWS",
     "Rows",
     "WideRows",
+    "baseline_moments",
     "column_ends",
     "column_sums",
+    "coordinates_from_moments",
     "make_coordinates",
     "scale_columns",
     "standardised",
@@ -173,7 +175,7 @@ def make_coordinates(
             f"({basis.support[0]:.3g}, {basis.support[1]:.3g}) for a baseline to resolve both: give a wider support, "
             "or take log_first=True for positive outcomes of many orders of magnitude"
         )
-    p, wide = X.shape[1], None
+    wide = None
     if isinstance(X, WideMatrix):
         x_mean, x_spread, share = _wide_mean_and_deviation(X)
         k = matrix.shape[1]
@@ -181,15 +183,50 @@ def make_coordinates(
         wide = Places(rest, k + X.sparse_at, slice(k + X.levels.start, k + X.levels.stop), share, sign)
     else:
         x_mean, x_spread = _mean_and_deviation(X[:: max(1, X.shape[0] // SCALE_ROWS)])
+    return _around((matrix, lower, upper), (mean, spread), (sign * x_mean, x_spread), wide, pieces)
+
+
+def _around(
+    increments: tuple[Array, Array, Array],
+    baseline: tuple[Array, Array],
+    covariates: tuple[Array, Array],
+    wide: Places | None = None,
+    pieces: tuple[NDArray[np.intp], ...] = (),
+) -> Coordinates:
+    """Return coordinates from matrix and bounds of the increments, and means and deviations of the columns."""
+    (matrix, lower, upper), (mean, spread), (x_mean, x_spread) = increments, baseline, covariates
+    free = np.full(x_mean.size, np.inf)
     return Coordinates(
         matrix,
-        np.concatenate([mean, sign * x_mean]),
+        np.concatenate([mean, x_mean]),
         np.concatenate([spread, x_spread]),
-        np.concatenate([lower * spread, np.full(p, -np.inf)]),
-        np.concatenate([upper * spread, np.full(p, np.inf)]),
+        np.concatenate([lower * spread, -free]),
+        np.concatenate([upper * spread, free]),
         wide,
         pieces,
     )
+
+
+def baseline_moments(basis: Basis, parts: list[Layout]) -> tuple[int, Array, Array]:
+    """Return the number of typical outcomes of rows, and sums and sums of squares of their baseline columns."""
+    places, _ = _places(parts, basis.discrete)
+    columns = basis.rows(places) @ _reduced(basis)[0]
+    return places.size, columns.sum(axis=0), (columns**2).sum(axis=0)
+
+
+def coordinates_from_moments(
+    basis: Basis, moments: tuple[float, Array, Array], x_mean: Array, x_spread: Array, sign: float
+) -> Coordinates:
+    """Return coordinates from sums of ``baseline_moments`` over all rows, and means and deviations of the covariates.
+
+    A deviation serves as a unit, so that half of its digits are enough.
+    """
+    count, total, squares = moments
+    mean = total / count
+    variance = squares / count - mean**2
+    spread = np.sqrt(np.where(variance > 1e-14 * squares / count, variance, 1.0))
+    mean[0], spread[0] = 0.0, 1.0
+    return _around(_reduced(basis), (mean, spread), (sign * x_mean, x_spread))
 
 
 def _places(parts: list[Layout], discrete: bool) -> tuple[Array, NDArray[np.intp]]:

@@ -32,6 +32,7 @@ def startable(objective: Objective, v: Array) -> Array:
     def likeliest(shape: Array, shares: Sequence[float], levels: Iterable[float]) -> tuple[Array, float]:
         starts = [np.clip(share * shape, coordinates.lower, coordinates.upper) for share in shares]
         found = [start + level * constant for start in starts for level in levels]
+        objective.ahead(found)
         logliks = [objective.sums(start).loglik for start in found]
         best = int(np.argmax(np.nan_to_num(logliks, nan=-np.inf)))
         return found[best], logliks[best]
@@ -50,6 +51,7 @@ def startable(objective: Objective, v: Array) -> Array:
     moved = True
     while moved:  # the constant may be far off: double the step while it helps, then start again from there
         moved = False
+        objective.ahead([best + FAR * constant, best - FAR * constant])
         for step in (FAR, -FAR):
             while (there := objective.sums(best + step * constant).loglik) > loglik:
                 best, loglik, step, moved = best + step * constant, there, 2.0 * step, True

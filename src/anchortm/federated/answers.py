@@ -1,0 +1,239 @@
+"""What a site answers to each question of the closed list, after its own checks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.backends.reading import Batch
+from anchortm.bases import Basis
+from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.objective.separation import rows_against
+from anchortm.engine.rows.block_sums import Influence
+from anchortm.federated.masks import LARGEST, Masks
+from anchortm.federated.policy import DisclosureError
+from anchortm.federated.shared_anchors import SharedAnchors
+from anchortm.federated.site_rows import Design, ModelPlan, SiteRows
+from anchortm.federated.study import Study
+from anchortm.federated.sums import FEW, packed, packed_shared
+from anchortm.federated.wire import Message, WireError, digest_of
+
+__all__ = ["ANSWERS", "AT_POINTS", "Session", "plan_digest"]
+
+Array = NDArray[np.float64]
+Answer = tuple[dict[str, Any], Array]  # fields in clear text, and numbers that masks hide
+
+MOST_PLANS = 16
+AGAINST = 1e-3  # share of a row's largest number by which a direction must contradict it
+OWN_KINDS, SHARED_KINDS = ("sums", "influence", "steep"), ("shared", "shared_influence", "shared_steep")
+AT_POINTS = ("sums", "influence", "shared", "shared_influence")  # questions about parameters
+
+
+class Session:
+    """What a site knows of one run: who takes part, its masks, its rows as they are read, and models."""
+
+    def __init__(
+        self, study: Study, members: tuple[str, ...], masks: Masks | None, rows: SiteRows, content: bytes
+    ) -> None:
+        self.study, self.members, self.masks, self.rows, self.content = study, members, masks, rows, content
+        self.round = 0
+        self.batch: Batch | None = None
+        self.plans: dict[str, ModelPlan] = {}
+        self.objectives: dict[str, RowObjective] = {}
+
+    def read(self) -> Batch:
+        """Return the rows as all sites read them."""
+        if self.batch is None:
+            raise WireError("this question comes too early: the design of the study is not known yet")
+        return self.batch
+
+    def objective(self, asked: Message) -> RowObjective:
+        """Return the share of the site in the loss of a plan, which is made once."""
+        plan = self.plans.get(asked.fields["plan"])
+        if plan is None:
+            raise WireError("the site does not know this model: send its baseline first")
+        mean, scale = asked.arrays["mean"], asked.arrays["scale"]
+        batch = self.read()
+        if mean.size != scale.size or scale.size <= batch.X.shape[1] or not (scale > 0.0).all():
+            raise WireError("the coordinates do not match the model")
+        key = asked.fields["plan"] + hashlib.sha256(mean.tobytes() + scale.tobytes()).hexdigest()
+        if key not in self.objectives:
+            if len(self.objectives) >= MOST_PLANS:
+                self.objectives.pop(next(iter(self.objectives)))
+            self.objectives[key] = self.rows.objective(plan, batch, mean, scale)
+        if asked.arrays["points"].shape[1] != scale.size:
+            raise WireError("the points do not match the model")
+        found = self.objectives[key]
+        if asked.kind in (SHARED_KINDS if plan.shared is None else OWN_KINDS):
+            raise WireError("the question does not match the anchors of the model")
+        return found
+
+
+def plan_digest(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
+    """Return the name of a model in later questions."""
+    named = {name: fields[name] for name in ("link", "basis", "sign", "intercept", "shared")}
+    numbers = [arrays[name].tobytes().hex() for name in ("anchor_mean", "anchor_unit", "anchor_root")]
+    return digest_of([named, *numbers])
+
+
+def _of_counts(session: Session, asked: Message) -> Answer:
+    fields, edges = asked.fields, asked.arrays["edges"]
+    numbers = session.rows.counts(fields["levels"], fields["classes"])
+    outcome = np.zeros(0) if session.rows.scale == "ordinal" else edges
+    counts = session.rows.histogram(outcome, dict.fromkeys(fields["numbers"], edges))
+    return {}, np.concatenate([numbers, counts])
+
+
+def _of_moments(session: Session, asked: Message) -> Answer:
+    fields, arrays = asked.fields, asked.arrays
+    alone = tuple((name, level) for name, level in fields["alone"])
+    session.batch = session.rows.with_design(Design(fields["design"], tuple(fields["classes"]), alone))
+    session.plans.clear()
+    session.objectives.clear()
+    _check_units(session, arrays["units"])
+    edges = dict(zip(fields["numbers"], arrays["number_edges"], strict=True))
+    counts = session.rows.histogram(arrays["edges"], edges)
+    return {}, np.concatenate([session.rows.moments(session.batch, arrays["units"]), counts])
+
+
+def _of_gram(session: Session, asked: Message) -> Answer:
+    batch, arrays = session.read(), asked.arrays
+    _check_units(session, arrays["units"], arrays["mean"])
+    counts = session.rows.histogram(arrays["edges"], {})
+    return {}, np.concatenate([session.rows.gram(batch, arrays["units"], arrays["mean"]), counts])
+
+
+def _check_units(session: Session, *vectors: Array) -> None:
+    size = session.read().X.shape[1]
+    if any(v.size != size for v in vectors) or not (vectors[0] > 0.0).all():
+        raise WireError("the units do not match the columns of the design")
+
+
+def _of_baseline(session: Session, asked: Message) -> Answer:
+    fields = asked.fields
+    basis, shared = Basis.from_dict(fields["basis"]), None
+    if fields["shared"] is not None:
+        shared = SharedAnchors.of(fields["shared"], asked.arrays)
+        session.rows.check_shared(shared)
+    plan = ModelPlan(fields["link"], basis, float(fields["sign"]), fields["intercept"], shared)
+    if len(session.plans) >= MOST_PLANS:
+        session.plans.pop(next(iter(session.plans)))
+    session.plans[plan_digest(fields, asked.arrays)] = plan
+    return {}, session.rows.baseline(plan, session.read(), asked.arrays["units"])
+
+
+def _status(session: Session, objective: RowObjective, v: Array, values: Array) -> str:
+    """Return "ok", or why the sums at a point stay at the site."""
+    if not np.isfinite(values).all() or (session.masks is not None and np.abs(values).max(initial=0.0) > LARGEST):
+        return "not finite"
+    if session.rows.singled_out(objective, v):
+        return FEW
+    return "ok"
+
+
+def _of_sums(session: Session, asked: Message) -> Answer:
+    objective, found, statuses = session.objective(asked), [], []
+    for v in asked.arrays["points"]:
+        values = packed(objective, v)
+        statuses.append(_status(session, objective, v, values))
+        found.append(values if statuses[-1] == "ok" else np.zeros(values.size))
+    return {"statuses": statuses}, np.concatenate(found)
+
+
+def _one_point(session: Session, asked: Message) -> tuple[RowObjective, Array]:
+    objective, points = session.objective(asked), asked.arrays["points"]
+    if points.shape[0] != 1:
+        raise WireError("this question is about one point")
+    v = points[0]
+    if session.rows.singled_out(objective, v):
+        raise DisclosureError("the parameters single out a few rows of the site")
+    return objective, v
+
+
+def _of_influence(session: Session, asked: Message) -> Answer:
+    objective, v = _one_point(session, asked)
+    xi, d = asked.fields["xi"], v.size
+    t, E = objective.sums(v).t, objective.derivatives(v).E
+    gram = objective.influence_gram(objective.influence(v, 2.0 * xi * t, np.eye(d), 2.0 * xi * E))
+    if not np.isfinite(gram).all():
+        raise DisclosureError("the sums are not finite")
+    return {}, gram[np.triu_indices(d)]
+
+
+def _of_steep(session: Session, asked: Message) -> Answer:
+    objective, v = _one_point(session, asked)
+    if objective.anchors is None:
+        return {}, np.zeros(1)
+    largest = objective.blocks.largest_spread(objective.anchors, objective.anchors.coefficients(objective.sums(v).t))
+    return {}, np.array([float(2.0 * asked.fields["xi"] * largest > 1.0)])
+
+
+def _of_against(session: Session, asked: Message) -> Answer:
+    objective = session.objective(asked)
+    found = [rows_against(objective.terms, objective.coordinates, v, AGAINST) for v in asked.arrays["points"]]
+    least = session.rows.policy.least_cell
+    counts = np.array(found, dtype=np.float64)
+    return {}, np.where(counts > 0.0, np.maximum(session.rows.policy.rounded(counts), least), 0.0)
+
+
+def _of_score(session: Session, asked: Message) -> Answer:
+    objective, v = _one_point(session, asked)
+    loglik = objective.sums(v).loglik
+    if not np.isfinite(loglik):
+        raise DisclosureError("the log-likelihood is not finite")
+    events = sum(term.rows.size for term in objective.terms if term.kind == "exact")
+    fields = {"n": objective.n_rows, "weight": objective.n_total, "loglik": loglik, "events": events}
+    return fields, np.zeros(0)
+
+
+def _of_anchors(session: Session, asked: Message) -> Answer:
+    arrays = asked.arrays
+    size = 1 + len(asked.fields["numbers"]) + sum(max(0, len(own) - 1) for own in asked.fields["factors"].values())
+    shared = SharedAnchors.of(
+        asked.fields, {"anchor_mean": arrays["mean"], "anchor_unit": arrays["unit"], "anchor_root": np.eye(size)}
+    )
+    session.rows.check_shared(shared)
+    return {}, session.rows.anchor_gram(shared)
+
+
+def _of_shared(session: Session, asked: Message) -> Answer:
+    objective, found, statuses = session.objective(asked), [], []
+    multipliers = asked.arrays["multipliers"]
+    if multipliers.shape != (asked.arrays["points"].shape[0], objective.n_sums):
+        raise WireError("the multipliers do not match the anchors")
+    for v, multiplier in zip(asked.arrays["points"], multipliers, strict=True):
+        values = packed_shared(objective, v, multiplier)
+        statuses.append(_status(session, objective, v, values))
+        found.append(values if statuses[-1] == "ok" else np.zeros(values.size))
+    return {"statuses": statuses}, np.concatenate(found)
+
+
+def _of_shared_influence(session: Session, asked: Message) -> Answer:
+    objective, v = _one_point(session, asked)
+    t, E, xi = asked.arrays["t"], asked.arrays["E"], asked.fields["xi"]
+    if objective.anchors is None or t.size != objective.n_sums or E.shape != (t.size, v.size):
+        raise WireError("the multipliers do not match the anchors")
+    # coordinates in the span are coefficients of these anchors
+    work = Influence(objective.link, v, objective.coordinates.n_baseline, np.eye(v.size), 2.0 * xi * t, 2.0 * xi * E, t)
+    gram = objective.blocks.total(work)[1][0]
+    if not np.isfinite(gram).all():
+        raise DisclosureError("the sums are not finite")
+    return {}, gram[np.triu_indices(v.size)]
+
+
+def _of_shared_steep(session: Session, asked: Message) -> Answer:
+    objective, _ = _one_point(session, asked)
+    t = asked.arrays["t"]
+    if objective.anchors is None or t.size != objective.n_sums:
+        raise WireError("the multipliers do not match the anchors")
+    largest = objective.blocks.largest_spread(objective.anchors, objective.anchors.coefficients(t))
+    return {}, np.array([float(2.0 * asked.fields["xi"] * largest > 1.0)])
+
+
+ANSWERS: dict[str, Callable[[Session, Message], Answer]] = {
+    name.removeprefix("_of_"): function for name, function in list(globals().items()) if name.startswith("_of_")
+}

@@ -1,0 +1,90 @@
+"""Leave one site out after another: fits to the others in sessions of their own, scored at the site left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._messages import warn
+from anchortm.engine.problem import Problem
+from anchortm.engine.solve.continuation import first_solution, solve_path
+from anchortm.exceptions import AnchorTMWarning, IdentificationError
+from anchortm.federated.conversation import Conversation
+from anchortm.federated.objective import FederatedObjective
+from anchortm.federated.plan import learn
+from anchortm.federated.sites_data import SitesData
+from anchortm.selection.left_out_result import LeaveOneEnvironmentOut
+
+__all__ = ["leave_one_site_out"]
+
+Array = NDArray[np.float64]
+Begin = Callable[[Sequence[str]], Conversation]
+
+ASIDE = 1e-3  # how far apart the starts of different sessions are, in standardised parameters
+
+
+def leave_one_site_out(problem: Problem, model: str, xis: list[float], begin: Begin) -> LeaveOneEnvironmentOut:
+    """Return the table of left-out sites; ``problem`` is that of all sites, ``begin`` begins a session with some."""
+    data: SitesData = problem.data
+    values = xis if 0.0 in xis else [0.0, *xis]
+    rows: list[dict[str, Any]] = []
+    for name in data.conversation.names:
+        others = [other for other in data.conversation.names if other != name]
+        try:
+            rows += _fold(problem, name, values, begin(others))
+        except IdentificationError as error:
+            warn(f"environment {name}: {error}", AnchorTMWarning)
+            lost = {"nll": math.nan, "skill": math.nan, "regret": math.nan, "converged": False, "notes": str(error)}
+            coefs = {f"coef_{one}": math.nan for one in data.names}
+            rows += [{"environment": name, "xi": xi, "n": math.nan} | lost | coefs for xi in values]
+    return LeaveOneEnvironmentOut([row for row in rows if row["xi"] in xis], model, environment_name="site")
+
+
+def _fold(problem: Problem, name: str, xis: list[float], conversation: Conversation) -> list[dict[str, Any]]:
+    """Return the rows of the table for one site."""
+    whole: SitesData = problem.data
+    data = SitesData(learn(conversation, whole.plan), conversation)
+    data.learn(problem.spec)
+    fold = problem.with_data(data)
+    fold.check_anchors()
+    objective, options = fold.objective, fold.spec.quiet
+    inner = objective.unpenalised
+    assert isinstance(inner, FederatedObjective)  # noqa: S101
+    start = _aside(fold.start(objective), conversation.session)
+    solutions = solve_path(objective, start, xis, options)
+    nothing = inner.restricted(np.zeros(0, dtype=np.intp))
+    null = first_solution(nothing, start[: nothing.n_parameters], options)
+    points = [*(solution.v for solution in solutions), nothing.whole(null.v)]
+    found = _scored(problem, data, [inner.coordinates.split(v) for v in points], name)
+    scores = [-own["loglik"] / own["weight"] for own in found]
+    at_zero = scores[xis.index(0.0)]
+    rows = []
+    for xi, solution, nll in zip(xis, solutions, scores, strict=False):
+        beta = inner.coordinates.split(solution.v)[1]
+        about: dict[str, Any] = {"environment": name, "xi": xi, "n": found[0]["n"]}
+        about |= {"events": found[0]["events"]} if data.plan.time else {}
+        about |= {"nll": nll, "skill": scores[-1] - nll, "regret": nll - at_zero}
+        about |= {"converged": solution.converged, "notes": ""}
+        rows.append(about | {f"coef_{one}": b for one, b in zip(data.names, beta.tolist(), strict=True)})
+    return rows
+
+
+def _aside(v: Array, session: str) -> Array:
+    """Return a start that no other session has: the same one with other members would show what a site sends."""
+    rng = np.random.default_rng(int(session[:16], 16))
+    return np.asarray(v * (1.0 + ASIDE * rng.uniform(-1.0, 1.0, v.size)) + ASIDE * rng.uniform(-1.0, 1.0, v.size))
+
+
+def _scored(
+    problem: Problem, data: SitesData, parameters: list[tuple[Array, Array]], name: str
+) -> list[dict[str, Any]]:
+    """Return what the left-out site says of fits to the others, in the session of all sites."""
+    whole: SitesData = problem.data
+    objective = whole.objective(problem.link, problem.basis, problem.spec.sign, problem.spec.anchor_intercept)
+    return [
+        whole.scores(objective, objective.coordinates.join(theta, beta), [name])[name] for theta, beta in parameters
+    ]

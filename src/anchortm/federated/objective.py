@@ -1,0 +1,245 @@
+"""The loss of rows at several sites: one more implementation of the engine's contract, whose sums cross sites.
+
+Only |t|^2, E't, E'E, log-likelihood, gradient, Hessian and the curvature of the residuals along t are known. Newton's
+method, continuation in xi, elastic nets, certificates and the sandwich need no more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm.engine.objective.plain import convex_facts
+from anchortm.engine.objective.protocol import Convexity, Derivatives, Objective, Point, Sums
+from anchortm.engine.objective.separation import Recession, separated
+from anchortm.engine.rows.block_sums import Squares
+from anchortm.engine.rows.coordinates import Coordinates
+from anchortm.exceptions import InputError, SeparationError
+from anchortm.federated.questions import MOST_POINTS
+from anchortm.federated.sums import FEW, PointSums, n_numbers
+
+__all__ = ["Asked", "FederatedObjective", "RemoteLoss", "Span"]
+
+Array = NDArray[np.float64]
+
+KEPT = 64  # points whose sums are kept
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is known of the anchors of all sites."""
+
+    rank: int
+    dropped: tuple[str, ...] = ()
+    contracts: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What the influence of rows needs: parameters and xi for the sites, the inverse Hessian for the coordinator."""
+
+    v: Array
+    xi: float
+    bread: Array
+    every: Array | None = None
+    squares: Squares | None = None
+
+
+class RemoteLoss:
+    """A model at the sites: asks them about parameters, and keeps what they said.
+
+    Parameters
+    ----------
+    ask : callable
+        Takes the kind of a question, its fields, its points, how many numbers there are for each point, and perhaps
+        which sites to ask.
+    d : int
+        Number of parameters.
+    """
+
+    def __init__(self, ask: Callable[..., Any], d: int) -> None:
+        self.ask, self.d = ask, d
+        self.refused: dict[str, str] = {}  # why a site last kept its sums, by site
+        self._known: dict[bytes, PointSums | None] = {}
+
+    @property
+    def n_t(self) -> int:
+        """Return the number of elements of t."""
+        return self.d + 1
+
+    def at(self, v: Array, expected: Array | None = None) -> PointSums | None:
+        """Return the sums at v, None if a site keeps them to itself; ``expected`` is the multiplier to come."""
+        self.learn([v])
+        return self._known[v.tobytes()]
+
+    def bent(self, v: Array, multiplier: Array | None) -> tuple[PointSums, Array] | None:
+        """Return the sums at v, and the Hessian with the curvature of the residuals along a multiplier."""
+        found = self.at(v)
+        return None if found is None else (found, found.curved(multiplier))
+
+    def learn(self, points: Sequence[Array]) -> None:
+        """Ask about all points that are not known yet, in one round."""
+        new = {v.tobytes(): v for v in points if v.tobytes() not in self._known}
+        todo = list(new.values())
+        for start in range(0, len(todo), MOST_POINTS):
+            self._learn(todo[start : start + MOST_POINTS])
+
+    def _learn(self, points: list[Array]) -> None:
+        size = n_numbers(self.d)
+        reply = self.ask("sums", {}, np.array(points), size)
+        totals = reply.total.reshape(len(points), size)
+        for k, v in enumerate(points):
+            bad = {name: own["statuses"][k] for name, own in reply.fields.items() if own["statuses"][k] != "ok"}
+            self.refused |= {name: why for name, why in bad.items() if why == FEW or name not in self.refused}
+            while len(self._known) >= KEPT:
+                self._known.pop(next(iter(self._known)))
+            self._known[v.tobytes()] = None if bad else PointSums.of(totals[k], self.d)
+
+    def where(self, loglik: float) -> Array | None:
+        """Return the latest point with this log-likelihood, or nearly so."""
+        for key, found in reversed(self._known.items()):
+            if found is not None and abs(found.loglik - loglik) <= 1e-9 * (1.0 + abs(loglik)):
+                return np.frombuffer(key)
+        return None
+
+    def lowest(self, xi: float) -> Array | None:
+        """Return the point with the lowest loss at xi among those that are known."""
+        losses = {
+            key: xi * float(found.t @ found.t) - found.loglik for key, found in self._known.items() if found is not None
+        }
+        return np.frombuffer(min(losses, key=losses.__getitem__)) if losses else None
+
+    def influence(self, v: Array, xi: float) -> Array:
+        """Return the Gram matrix of the rows' contributions to n times the gradient of the loss."""
+        upper = np.triu_indices(self.d)
+        found = self.ask("influence", {"xi": xi}, v[None, :], upper[0].size).total
+        gram = np.zeros((self.d, self.d))
+        gram[upper] = found
+        return np.asarray(gram + np.triu(gram, 1).T)
+
+    def steep(self, v: Array, xi: float) -> bool:
+        """Return whether an environment's multiplier is so large that the loss may not be convex there."""
+        return bool(self.ask("steep", {"xi": xi}, v[None, :], 1).total[0] > 0.5)
+
+    def against(self, directions: Array) -> Array:
+        """Return about how many rows lose likelihood along each direction."""
+        return np.asarray(self.ask("against", {}, directions, 1).total, dtype=np.float64)
+
+
+class FederatedObjective(Objective):
+    """The anchor loss of the rows of all sites; see ``anchortm.federated.sums`` for what they send."""
+
+    costly = True
+    places: NDArray[np.intp] | None = None  # of the parameters among those of all covariates
+
+    def __init__(
+        self,
+        link: Any,
+        coordinates: Coordinates,
+        span: Span | None,
+        names: tuple[str, ...],
+        kinds: frozenset[tuple[str, int]],
+        size: tuple[int, float],
+        offset: float,
+        remote: RemoteLoss,
+    ) -> None:
+        self.link, self.coordinates, self.names, self.remote = link, coordinates, names, remote
+        self.anchors = cast(Any, span)  # the solver asks for its rank only
+        self.n_rows, self.n_total = size
+        self._offset = offset
+        self.affine, self._concave, self._bounded = convex_facts(link, kinds)
+        self.sample_rows = self.n_rows
+
+    @property
+    def mean_offset(self) -> float:
+        return self._offset
+
+    def whole(self, v: Array) -> Array:
+        """Return the parameters of all covariates: the coefficients of others are 0."""
+        if self.places is None:
+            return v
+        whole = np.zeros(self.remote.d)
+        whole[self.places] = v
+        return whole
+
+    def _inside(self) -> Any:
+        return slice(None) if self.places is None else self.places
+
+    def ahead(self, points: Sequence[Array]) -> None:
+        self.remote.learn([self.whole(v) for v in points])
+
+    def sums(self, v: Array, expected: Array | None = None) -> Sums:
+        found = self.remote.at(self.whole(v), expected)
+        return Sums(-math.inf, np.zeros(self.remote.n_t)) if found is None else Sums(found.loglik, found.t)
+
+    def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
+        both, at = self.remote.bent(self.whole(v), multiplier), self._inside()
+        if both is None:
+            raise ArithmeticError("a site keeps its sums at these parameters to itself")
+        found, hessian = both
+        hessian = hessian if self.places is None else hessian[np.ix_(self.places, self.places)]
+        return Derivatives(found.gradient[at], hessian, found.E[:, at])
+
+    def restricted(self, columns: NDArray[np.intp]) -> FederatedObjective:
+        result, places = copy(self), self.coordinates.places(columns)
+        result.coordinates = self.coordinates.restricted(columns)
+        result.names = tuple(self.names[j] for j in columns)
+        result.places = places if self.places is None else self.places[places]
+        return result
+
+    def convexity(self, sums: Sums, xi: float) -> Convexity:
+        if self.affine or (xi == 0.0 and self._concave):
+            return "global"
+        if self.anchors is None or not math.isfinite(xi) or not self._bounded:
+            return "none"
+        at = self.remote.where(sums.loglik)
+        return "none" if at is None or self.remote.steep(at, xi) else "local"
+
+    def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Asked:
+        t = self.sums(v).t
+        length = float(t @ t)
+        xi = 0.5 * float(pull @ t) / length if length > 0.0 else 0.0
+        return Asked(self.whole(v), max(xi, 0.0), bread)
+
+    def influence_gram(self, work: Asked) -> Array:
+        if work.squares is not None:
+            raise InputError(
+                "standard errors with penalty_factor='deviation' need the rows: give the factors as numbers"
+            )
+        inside = self._inside()
+        gram = self.remote.influence(work.v, work.xi)[inside][:, inside]
+        found = work.bread.T @ gram @ work.bread
+        if work.every is None:
+            return np.asarray(found)
+        at = self.derivatives(work.v[inside], 2.0 * work.xi * self.sums(work.v[inside]).t)
+        pull = at.gradient + 2.0 * work.xi * at.E.T @ self.sums(work.v[inside]).t
+        across = np.outer(pull @ work.bread, work.every)
+        return np.asarray(found + across + across.T + self.n_total * np.outer(work.every, work.every))
+
+    def check_maximum(self, point: Point | None = None) -> None:
+        """Raise ``SeparationError`` if no site has rows against the flattest direction, or against going on."""
+        if point is None:
+            return
+        free = np.flatnonzero(self.coordinates.lower < self.coordinates.upper)
+        H = point.dense[np.ix_(free, free)]
+        flattest = np.zeros(point.v.size)
+        flattest[free] = np.linalg.eigh(H)[1][:, 0]
+        directions = [flattest, -flattest, point.v]
+        k = self.coordinates.n_baseline
+        low, high = self.coordinates.lower[:k], self.coordinates.upper[:k]
+        for direction, count in zip(
+            directions, self.remote.against(np.array(list(map(self.whole, directions)))), strict=True
+        ):
+            size = np.abs(direction).max()
+            inside = (direction[:k][np.isfinite(low)] >= -1e-3 * size).all() and (
+                direction[:k][np.isfinite(high)] <= 1e-3 * size
+            ).all()
+            if count == 0.0 and inside and size > 0.0:
+                found = Recession(direction)
+                raise SeparationError(separated(found.names(k, self.names), found))

@@ -1,0 +1,373 @@
+"""The rows of one site: read by the study's formula, and summed up in the few ways that questions ask for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._util.frames import column_names, native, select
+from anchortm.backends.column_sums import numbers_of
+from anchortm.backends.reading import Batch, Reader
+from anchortm.bases import Basis
+from anchortm.engine.objective.build import build_objective
+from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.rows.likelihood import layout
+from anchortm.engine.rows.projections import projection
+from anchortm.engine.rows.standardised import baseline_moments, coordinates_from_moments
+from anchortm.exceptions import InputError
+from anchortm.federated.histograms import BINS, on_the_grid
+from anchortm.federated.policy import DisclosureError, Policy
+from anchortm.federated.questions import KINDS
+from anchortm.federated.shared_anchors import SharedAnchors
+from anchortm.federated.study import SITE, Study
+from anchortm.inputs.anchors import AnchorColumns, anchor_columns
+from anchortm.inputs.formula import Formula
+from anchortm.inputs.formula.column_kinds import ColumnFacts
+from anchortm.inputs.missing import Gaps
+from anchortm.inputs.response import Response, as_response, classes_of
+from anchortm.links import get_link
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Design", "ModelPlan", "SiteRows", "content_of", "table_of"]
+
+Array = NDArray[np.float64]
+
+BEYOND = 1e-9  # how far parameters may be beyond their bounds, by rounding
+EXACT = 1.0 / 8.0  # effective share of the exact rows, if that is fewer than the policy asks for
+FINEST = 1.0 / 256.0  # finest step of a histogram, relative to the middle half of the values
+
+
+def table_of(data: Any, study: Study, name: str, environments: str | None) -> pd.DataFrame:
+    """Return the columns of a site's table that a study needs, with the anchor ``site``."""
+    table = native(data)
+    there = list(column_names(table))
+    names = list(dict.fromkeys([*there, SITE]))
+    needed = Formula.unread(study.formula, names).needed(names)
+    extra = [column for column in (study.sample_weight, study.offset, environments) if column is not None]
+    absent = [column for column in dict.fromkeys([*needed, *extra]) if column not in names]
+    if absent:
+        raise InputError(f"the site has no column {', '.join(absent)}, which the study needs")
+    own = [column for column in dict.fromkeys([*needed, *extra]) if column in there]
+    frame = select(table, own).reset_index(drop=True)
+    if SITE not in needed:
+        return frame
+    if environments is None:
+        return frame.assign(**{SITE: name})
+    return frame.assign(**{SITE: [f"{name}/{value}" for value in frame[environments]]})
+
+
+def content_of(frame: pd.DataFrame) -> bytes:
+    """Return a digest of all values of a table."""
+    import pandas as pd
+
+    return hashlib.sha256(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes()).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """How all sites read their rows: the settled formula, the classes, and levels that one site alone has."""
+
+    state: Mapping[str, Any]
+    classes: tuple[Any, ...]
+    alone: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def levels(self) -> dict[str, list[Any]]:
+        """Return the levels of the factors."""
+        return dict(self.state["levels"])
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPlan:
+    """What turns the rows of a site into a loss."""
+
+    link: str
+    basis: Basis
+    sign: float
+    intercept: bool
+    shared: SharedAnchors | None = None
+
+
+class SiteRows:
+    """The rows of one site in one study, with one reading of the outcome."""
+
+    def __init__(self, frame: pd.DataFrame, study: Study, policy: Policy, scale: Any) -> None:
+        self.study, self.policy, self.scale = study, policy, scale
+        names = list(frame.columns)
+        formula = Formula.unread(study.formula, names)
+        reader = Reader(formula, tuple(names), scale, study.sample_weight, study.offset, missing=study.missing)
+        if study.missing == "drop":
+            whole = [name for name in reader.labels if Gaps.of(frame[name]).integers]
+            reader = replace(reader, integers=tuple(whole))
+        policy.check_columns([name for name in reader.columns if name != SITE])
+        self.frame, self.weights = reader.weighted(frame)
+        if self.frame.empty:
+            raise DisclosureError("the site has no rows for this study")
+        self.formula, self.reader = formula, replace(reader, weight=None, missing="error")
+        self.n_rows = len(self.frame)
+        self._check()
+
+    def _check(self) -> None:
+        """Apply the rules that need no question."""
+        policy = self.policy
+        policy.check_rows(self.n_rows)
+        for name, fact in self.facts.items():
+            if fact.kind != "number":
+                policy.check_levels(len(fact.levels), self.n_rows, f"column {name!r}")
+                policy.check_cells(np.array(fact.counts), f"levels of column {name!r}")
+        if self.scale == "ordinal":
+            policy.check_cells(np.bincount(self._classes.codes), "classes of the outcome")
+        else:
+            response = self.plain_response
+            policy.check_cells(np.array(list(response.counts().values())), "kinds of outcomes")
+            policy.check_cells(np.array([int(response.truncated.sum())]), "truncated outcomes")
+        if self.weights is not None and self._effective(self.weights) < policy.least_effective:
+            raise DisclosureError("the weights of few rows outweigh all others at the site")
+
+    @staticmethod
+    def _effective(values: Array) -> float:
+        squares = float(values @ values)
+        return float(values.sum()) ** 2 / squares if squares > 0.0 else 0.0
+
+    @cached_property
+    def facts(self) -> dict[str, ColumnFacts]:
+        """Return what the columns of the covariates are."""
+        return self.formula.learn(self.frame)
+
+    @cached_property
+    def _classes(self) -> Any:
+        return classes_of(self.formula.outcome(self.frame))
+
+    @cached_property
+    def plain_response(self) -> Response:
+        """Return the outcome of a model without classes."""
+        return as_response(self.formula.outcome(self.frame), self.scale)
+
+    @cached_property
+    def anchors(self) -> AnchorColumns | None:
+        """Return the anchors."""
+        frame = self.formula.anchor_frame(self.frame)
+        return None if frame is None else anchor_columns(frame)
+
+    def described(self) -> dict[str, Any]:
+        """Return what is said in clear text: kinds and levels of columns, classes, what anchors are."""
+        columns = {
+            name: {"kind": fact.kind, "levels": _plain(fact.levels), "declared": _plain(fact.declared)}
+            for name, fact in self.facts.items()
+        }
+        found: dict[str, Any] = {
+            "names": list(self.frame.columns),
+            "columns": columns,
+            "classes": [],
+            "declared": None,
+            "time": False,
+            "kinds": [],
+        }
+        if self.scale == "ordinal":
+            found |= {"classes": _plain(self._classes.labels)}
+            found |= {"declared": None if self._classes.declared is None else _plain(self._classes.declared)}
+        else:
+            response = self.plain_response
+            kinds = [kind for kind, number in response.counts().items() if number]
+            found |= {"time": response.scale == "time", "kinds": kinds + ["truncated"] * bool(response.truncated.any())}
+        found["anchors"] = None
+        if self.anchors is not None:
+            own = [name for name in self.anchors.factor_names if name != SITE]
+            levels = zip(self.anchors.factor_names, self.anchors.levels, strict=True)
+            shared = {name: _plain(of.tolist()) for name, of in levels if name != SITE or self.study.across}
+            for name, codes in zip(self.anchors.factor_names, self.anchors.factors, strict=True):
+                if name in own or self.anchors.levels[self.anchors.factor_names.index(name)].size > 1:
+                    self.policy.check_cells(np.bincount(codes), f"levels of the anchor {name!r}")
+            found["anchors"] = {"factors": shared, "numbers": list(self.anchors.column_names)}
+        return found
+
+    # sums before the fit
+
+    def counts(self, levels: Mapping[str, Sequence[Any]], classes: Sequence[Any]) -> Array:
+        """Return numbers of rows: all, their weight, by kind, of environments, by class, by level."""
+        w = np.ones(self.n_rows) if self.weights is None else self.weights
+        if self.scale == "ordinal":
+            at = {label: k for k, label in enumerate(classes)}
+            where = np.array([at[label] for label in self._classes.labels])[self._classes.codes]
+            by_class = np.concatenate([np.bincount(where, minlength=len(classes)), np.bincount(where, w, len(classes))])
+            kinds = np.zeros(len(KINDS))
+        else:
+            own = self.plain_response.counts()
+            kinds, by_class = np.array([own[kind] for kind in KINDS], dtype=np.float64), np.zeros(0)
+        environments = 0 if self.anchors is None else projection(self.anchors, self.weights, True).rank
+        by_level = [
+            self.facts[name].counted.get(level, 0) for name, own_levels in levels.items() for level in own_levels
+        ]
+        head = np.array([self.n_rows, w.sum(), environments])
+        return np.concatenate([head, kinds, by_class, self.policy.rounded(np.array(by_level, dtype=np.float64))])
+
+    @cached_property
+    def _curve(self) -> tuple[Array, Array]:
+        """Return a typical outcome of each row, and whether it counts as observed."""
+        response = self.plain_response
+        lower, upper = response.lower, response.upper
+        both = np.isfinite(lower) & np.isfinite(upper)
+        middle = np.where(both, 0.5 * (np.where(both, lower, 0.0) + np.where(both, upper, 0.0)), 0.0)
+        at = np.where(both, upper if response.scale == "count" else middle, np.where(np.isfinite(upper), upper, lower))
+        known = np.isfinite(at)
+        return np.where(known, at, 0.0)[known], np.isfinite(upper)[known]
+
+    def histogram(self, outcome: Array, numbers: Mapping[str, Array]) -> Array:
+        """Return rounded numbers of rows at or below edges: observed outcomes, all outcomes, each column of numbers."""
+        parts = []
+        if outcome.size:
+            at, observed = self._curve
+            self._check_edges(outcome, at)
+            parts += [_at_most(at[observed], outcome), _at_most(at, outcome)]
+        for name, edges in numbers.items():
+            values = self.frame[name].to_numpy(dtype=np.float64)
+            self._check_edges(edges, values)
+            parts.append(_at_most(values, edges))
+        return self.policy.rounded(np.concatenate(parts)) if parts else np.zeros(0)
+
+    @staticmethod
+    def _check_edges(edges: Array, values: Array) -> None:
+        """Refuse edges between which a value could be searched for, by asking again with others."""
+        middle = float(np.subtract(*np.quantile(values, [0.75, 0.25])))
+        if not on_the_grid(edges) or (edges.size == BINS and edges[1] - edges[0] < FINEST * middle):
+            raise DisclosureError("the edges of a histogram are finer than sums need, or not on the fixed grid")
+
+    def with_design(self, design: Design) -> Batch:
+        """Return the rows as all sites read them, after checking the cells of their columns."""
+        if design.state.get("text") != self.study.formula:
+            raise InputError("the design belongs to another formula than the study's")
+        formula = Formula.from_state(dict(design.state))
+        levels = design.classes if self.scale == "ordinal" else None
+        reader = replace(self.reader, formula=formula, levels=levels, dense=True)
+        batch = reader.read(self.frame, 0)
+        assert batch is not None  # noqa: S101 - the site has rows
+        X = numbers_of(batch.X)[0]
+        for j, name in enumerate(formula.design_columns()):
+            there = X[:, j] != 0.0
+            binary = bool(((X[:, j] == 1.0) == there).all())
+            cells = [there.sum(), self.n_rows - there.sum()] if binary else [there.sum()]
+            self.policy.check_cells(np.array(cells), f"rows with and without {name!r}")
+        for name, level in design.alone:
+            number = self.facts[name].counted.get(level, 0) if name in self.facts else 0
+            if 0 < number < 2 * self.policy.least_cell:
+                raise DisclosureError(
+                    f"a level of column {name!r} is at this site only, and has fewer than {2 * self.policy.least_cell} "
+                    "rows: merge it with another one"
+                )
+        return replace(batch, weights=self.weights, anchors=self.anchors)
+
+    def moments(self, batch: Batch, units: Array) -> Array:
+        """Return sums of the columns of the design in units, and how many rows have other values than 0 and 1."""
+        X = numbers_of(batch.X)[0]
+        other = (X != 0.0) & (X != 1.0)
+        beyond = np.minimum(other.sum(axis=0), 1) * self.policy.least_cell
+        return np.concatenate([(X / units).sum(axis=0), beyond])
+
+    def gram(self, batch: Batch, units: Array, mean: Array) -> Array:
+        """Return products of the columns around their means in units, and weighted sums and sums of squares."""
+        Z = numbers_of(batch.X)[0] / units - mean
+        w = np.ones(self.n_rows) if self.weights is None else self.weights
+        offset = 0.0 if batch.offset is None else float(w @ batch.offset)
+        upper = np.triu_indices(Z.shape[1])
+        return np.concatenate([Z.sum(axis=0), (Z.T @ Z)[upper], w @ Z, w @ Z**2, [offset]])
+
+    def check_shared(self, shared: SharedAnchors) -> None:
+        """Refuse anchors that sites share, unless the study allows it, or too many of them."""
+        if not self.study.across or self.anchors is None:
+            raise DisclosureError("the study does not say that sites share anchors: set across = true, if all agree")
+        own = {*self.anchors.factor_names}, {*self.anchors.column_names}
+        if set(shared.factors) != own[0] or set(shared.numbers) != own[1]:
+            raise InputError("the anchors are not those of the study's formula")
+        self.policy.check_rows(self.n_rows, 1 + len(shared.names))
+
+    def anchor_gram(self, shared: SharedAnchors) -> Array:
+        """Return products of the constant and the columns of anchors that sites share."""
+        assert self.anchors is not None  # noqa: S101 - checked before
+        A = np.insert(shared.coded(self.anchors).columns, 0, 1.0, axis=1)
+        w = np.ones(self.n_rows) if self.weights is None else self.weights
+        return np.asarray(((A * w[:, None]).T @ A)[np.triu_indices(A.shape[1])])
+
+    # sums of a model
+
+    def baseline(self, plan: ModelPlan, batch: Batch, units: Array) -> Array:
+        """Return sums and sums of squares of the columns of the baseline in units."""
+        support = getattr(plan.basis, "support", None)
+        if support is not None:
+            at = self._curve[0]
+            if ((at >= support[0]) & (at <= support[1])).sum() < self.policy.least_rows:
+                raise DisclosureError(
+                    f"the site has fewer than {self.policy.least_rows} rows in the support of the baseline: "
+                    "give the study a wider support"
+                )
+        size, total, squares = baseline_moments(plan.basis, layout(plan.basis, batch.response))
+        return np.concatenate([[size], total / units, squares / units**2])
+
+    def objective(self, plan: ModelPlan, batch: Batch, mean: Array, scale: Array) -> RowObjective:
+        """Return the share of the site in the loss; its parameters and its coordinates are those of all sites."""
+        k = scale.size - numbers_of(batch.X)[0].shape[1]
+        self.policy.check_rows(self.n_rows, scale.size)
+        units = (1.0, mean[:k], scale[:k] ** 2 + mean[:k] ** 2)  # a row with these moments
+        known = coordinates_from_moments(plan.basis, units, plan.sign * mean[k:], scale[k:], plan.sign)
+        coordinates = replace(known, mean=mean, scale=scale)  # without their rounding errors
+        return build_objective(
+            get_link(plan.link),
+            plan.basis,
+            batch.response,
+            numbers_of(batch.X)[0],
+            batch.anchors if plan.shared is None or batch.anchors is None else plan.shared.coded(batch.anchors),
+            batch.weights,
+            batch.offset,
+            plan.sign,
+            plan.intercept,
+            coordinates=coordinates,
+            geometry=None if plan.shared is None else plan.shared.projection,
+        )
+
+    def singled_out(self, objective: RowObjective, v: Array) -> bool:
+        """Return whether the sums at v stand for a few rows, or v is not one that a fit can reach.
+
+        Two things can single rows out: residuals that are steep in few rows, and, for exact outcomes, a baseline that
+        is nearly flat at few of them, because their share in the gradient is one over its slope.
+        """
+        at, k, least = objective.coordinates, objective.coordinates.n_baseline, self.policy.least_effective
+        if least == 0.0:  # the rule is off
+            return False
+        slack = BEYOND * (1.0 + np.abs(v))
+        if (v < at.lower - slack).any() or (v > at.upper + slack).any() or self.effective_rows(objective, v) < least:
+            return True
+        for term in objective.terms:
+            if term.kind == "exact" and term.slope is not None:
+                with np.errstate(all="ignore"):
+                    shares = 1.0 / (term.slope @ v[:k])
+                found = self._effective(shares) if np.isfinite(shares).all() else 0.0
+                if found < min(least, EXACT * shares.size):
+                    return True
+        return False
+
+    def effective_rows(self, objective: RowObjective, v: Array) -> float:
+        """Return how many rows the sums at v stand for: (sum r')^2 / sum r'^2."""
+        with np.errstate(all="ignore"):
+            slopes = objective.residual_slopes(v)
+            slopes = slopes if objective.weights is None else slopes * objective.weights
+        return self._effective(slopes) if np.isfinite(slopes).all() else 0.0
+
+
+def _at_most(values: Array, edges: Array) -> Array:
+    """Return how many values are at or below each edge."""
+    return np.searchsorted(np.sort(values), edges, side="right").astype(np.float64)
+
+
+def _plain(values: Sequence[Any]) -> list[Any]:
+    """Return levels as plain values."""
+    found = [value.item() if hasattr(value, "item") else value for value in values]
+    if not all(isinstance(value, (str, int, float, bool)) for value in found):
+        raise InputError("levels and classes must be text or numbers: convert dates and other objects to text")
+    return found

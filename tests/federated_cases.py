@@ -1,0 +1,104 @@
+"""Tables of several sites for tests of federated fits, and the fit of the same rows in one table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import anchortm as atm
+from anchortm.federated import Coordinator, LocalSites, Policy, Site
+
+SUPPORT = (0.5, 4.0)
+
+
+def table(n: int = 600, sites: int = 3, seed: int = 0) -> pd.DataFrame:
+    """Return rows of several sites with outcomes of all kinds."""
+    rng = np.random.default_rng(seed)
+    site = np.sort(rng.integers(0, sites, n))
+    x, z = rng.normal(size=n) + 0.4 * site, rng.choice(["a", "b", "c"], n)
+    latent = 0.6 * x + 0.4 * (z == "b") + 0.2 * site + rng.logistic(size=n)
+    time, end = np.exp(0.5 * latent), rng.exponential(6.0, n) + 0.2
+    return pd.DataFrame(
+        {
+            "x": x,
+            "z": z,
+            "y": latent,
+            "time": np.minimum(time, end),
+            "event": (time <= end).astype(int),
+            "lower": np.floor(2.0 * latent) / 2.0,
+            "upper": np.floor(2.0 * latent) / 2.0 + 0.5,
+            "low": np.where(rng.random(n) < 0.2, -np.inf, latent),
+            "grade": np.digitize(latent, [-1.0, 0.5, 2.0]),
+            "count": rng.poisson(np.exp(0.3 * x + 0.5)),
+            "entry": np.where(rng.random(n) < 0.3, 0.1 * np.minimum(time, end), 0.0),
+            "ward": rng.integers(0, 3, n),
+            "w": rng.integers(1, 4, n).astype(float),
+            "o": 0.1 * rng.normal(size=n),
+            "site": [f"s{k}" for k in site],
+        }
+    )
+
+
+def sites_of(data: pd.DataFrame, **more: Any) -> list[Site]:
+    """Return a site for each value of the column ``site``, which the sites themselves do not have."""
+    return [Site(rows.drop(columns="site"), str(name), **more) for name, rows in data.groupby("site")]
+
+
+def coordinator(
+    data: pd.DataFrame, formula: str, masks: bool = True, policy: Policy | None = None, **study: Any
+) -> Coordinator:
+    """Return a coordinator of these rows, with all sites in this process."""
+    return Coordinator(LocalSites(sites_of(data, policy=policy)), {"formula": formula, **study}, masks=masks)
+
+
+def errors(model: Any) -> np.ndarray:
+    """Return the standard errors of the coefficients."""
+    return np.asarray(model.summary().frame()["std. error"], dtype=np.float64)
+
+
+def check_equal(model: Any, pooled: Any) -> None:
+    """Check that two fits are one, with their standard errors."""
+    assert model.converged_
+    assert pooled.converged_
+    np.testing.assert_allclose(model.coef_, pooled.coef_, atol=1e-10, rtol=0)
+    np.testing.assert_allclose(
+        model.baseline_, pooled.baseline_, atol=1e-10 * (1 + abs(pooled.baseline_).max()), rtol=0
+    )
+    np.testing.assert_allclose(errors(model), errors(pooled), rtol=1e-9)
+    np.testing.assert_allclose([model.loss_, model.loglik_], [pooled.loss_, pooled.loglik_], rtol=1e-12)
+    assert model.n_rows_ == pooled.n_rows_
+
+
+CELLS: dict[str, tuple[Any, str]] = {
+    "Lm": (atm.NormalLinear(), "y ~ x + z | site"),
+    "Lm, one covariate": (atm.NormalLinear(), "y ~ x | site"),
+    "c-probit": (atm.ContinuousProbit(order=4), "y ~ x + z | site"),
+    "c-logit": (atm.ContinuousLogit(order=5), "y ~ x + z | site"),
+    "c-logit, in log y": (atm.ContinuousLogit(order=4, log_first=True), "time ~ x + z | site"),
+    "c-logit, right": (atm.ContinuousLogit(order=5), "Surv(time, event) ~ x + z | site"),
+    "c-logit, natural": (atm.ContinuousLogit(order=5, extrapolate="natural"), "Surv(time, event) ~ x | site"),
+    "c-probit, right": (atm.ContinuousProbit(order=4), "Surv(time, event) ~ x + z | site"),
+    "c-logit, interval": (atm.ContinuousLogit(order=4), "Interval(lower, upper) ~ x + z | site"),
+    "c-logit, left": (atm.ContinuousLogit(order=4), "Interval(low, y) ~ x + z | site"),
+    "Cox": (atm.ProportionalHazards(order=5), "Surv(time, event) ~ x + z | site"),
+    "Cox, late entry": (atm.ProportionalHazards(order=4), "Surv(time, event, entry) ~ x + z | site"),
+    "Lehmann": (atm.Lehmann(order=4), "Surv(time, event) ~ x + z | site"),
+    **{
+        dist: (atm.ParametricSurvival(dist=dist), "Surv(time, event) ~ x + z | site")
+        for dist in ("weibull", "lognormal", "loglogistic", "exponential", "rayleigh")
+    },
+    **{
+        f"ordinal {link}": (atm.OrdinalRegression(link=link), "grade ~ x + z | site")
+        for link in ("logit", "probit", "cloglog", "loglog")
+    },
+    "count": (atm.CountRegression(order=3), "count ~ x + z | site"),
+    "count, not in logs": (atm.CountRegression(order=3, log_first=False, link="cloglog"), "count ~ x + z | site"),
+    "general": (atm.AnchorTM(link="loglog", basis="linear"), "y ~ x + z | site"),
+    "interaction": (atm.ContinuousLogit(order=4), "y ~ x * z + I(x**2) | site"),
+    "no covariates": (atm.ContinuousLogit(order=4), "y ~ 1 | site"),
+    "ridge": (atm.ContinuousLogit(order=4, l2=0.05), "y ~ x + z | site"),
+    "ridge on deviations": (atm.NormalLinear(l2=0.05, penalty_factor={"x": 2.0}), "y ~ x + z | site"),
+}
+SUPPORTS = {"count": (0.0, 6.0), "count, not in logs": (0.0, 6.0), "c-logit, interval": (-2.0, 4.0)}

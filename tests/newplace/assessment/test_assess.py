@@ -12,8 +12,8 @@ import pytest
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning
+from anchortm.newplace.assessment.advice import Advice
 from anchortm.newplace.assessment.held_back import HeldBack
-from anchortm.newplace.assessment.rule import Advice
 
 FORMULA = "y ~ x + z | place"
 FEW = {"strategies": ["widened", "anchored"], "progress": False}

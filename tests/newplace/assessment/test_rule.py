@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anchortm.newplace.assessment.advice import Advice, Recommendation
 from anchortm.newplace.assessment.labels import LabelCurve
-from anchortm.newplace.assessment.rule import Advice, Recommendation, advice_further, advice_like, too_few, with_labels
+from anchortm.newplace.assessment.rule import advice_further, advice_like, too_few, with_labels
 from anchortm.newplace.assessment.stability import stability_like
 from anchortm.newplace.comparison import Comparison, like_table
 from anchortm.newplace.verdict import Verdict

@@ -19,6 +19,7 @@ from anchortm.models.given import given
 from anchortm.newplace.assessment import calibration as calibrations
 from anchortm.newplace.assessment import rule, stability
 from anchortm.newplace.assessment import views as pictures
+from anchortm.newplace.assessment.advice import Recommendation
 from anchortm.newplace.assessment.assessment import Assessment
 from anchortm.newplace.assessment.evidence import NewPlace, attempted, evidence_of, new_place
 from anchortm.newplace.assessment.final import Finals
@@ -214,7 +215,7 @@ class _Run:
 
     def _recommendation(
         self, like: Finals, ml: Any, place: NewPlace | None
-    ) -> tuple[rule.Recommendation, list[tuple[str, LabelCurve]], dict[str, Any]]:
+    ) -> tuple[Recommendation, list[tuple[str, LabelCurve]], dict[str, Any]]:
         """Return the answer, the curves of labels with their designs, and how stable the answer is."""
         found, n, seed = self.base.comparison, self.base.places.n, self.asked.seed
         stable: dict[str, Any] = {"like": stability.stability_like(found, seed), "further": None}
@@ -226,7 +227,7 @@ class _Run:
         near = rule.with_labels(near, [one for design, one in curves if design == "like"], self.labels)
         far = rule.with_labels(far, [one for design, one in curves if design == "further"], self.labels)
         kind = "both" if place is None else "like" if place.inside else "further"
-        return rule.Recommendation(kind, near, far), curves, stable
+        return Recommendation(kind, near, far), curves, stable
 
     def _curves(self, ml: Any, xi: float) -> list[tuple[str, LabelCurve]]:
         """Return what outcomes of the new place gain, for each kind of place."""

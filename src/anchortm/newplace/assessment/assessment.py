@@ -17,6 +17,7 @@ from anchortm._util.checks import flag
 from anchortm._util.files import write_whole
 from anchortm._util.html import report
 from anchortm.exceptions import InputError
+from anchortm.newplace.assessment.advice import Recommendation
 from anchortm.newplace.assessment.calibration import Calibration, ConformalWidth
 from anchortm.newplace.assessment.evidence import Evidence, NewPlace
 from anchortm.newplace.assessment.final import Finals
@@ -24,7 +25,6 @@ from anchortm.newplace.assessment.held_back import HeldBack, NewRows, held_back
 from anchortm.newplace.assessment.labels import LabelCurve
 from anchortm.newplace.assessment.methods import Methods
 from anchortm.newplace.assessment.record import record_of
-from anchortm.newplace.assessment.rule import Recommendation
 from anchortm.newplace.assessment.sites import Sites
 from anchortm.newplace.assessment.text import lines_of, page_of_text
 from anchortm.newplace.assessment.views import Effects, Views

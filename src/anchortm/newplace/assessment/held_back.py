@@ -17,8 +17,8 @@ from anchortm._util.html import report
 from anchortm.exceptions import AnchorTMError
 from anchortm.inputs.missing import rows_taken
 from anchortm.inputs.response import Response
+from anchortm.newplace.assessment.advice import Advice
 from anchortm.newplace.assessment.labels import DRAWS, REST
-from anchortm.newplace.assessment.rule import Advice
 from anchortm.newplace.assessment.words import signed
 from anchortm.newplace.scoring import scores_of_rows
 from anchortm.selection.further import GAIN

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from anchortm.newplace.assessment.advice import DESIGNS
 from anchortm.newplace.assessment.calibration import LEVELS
-from anchortm.newplace.assessment.rule import DESIGNS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -135,7 +135,7 @@ class Keys:
     @cached_property
     def public(self) -> str:
         """Return the public key in hexadecimal digits."""
-        return self._private.public_key().public_bytes_raw().hex()
+        return str(self._private.public_key().public_bytes_raw().hex())
 
     def shared(self, public: str) -> bytes:
         """Return the secret that these keys share with the owner of another public key.
@@ -151,7 +151,7 @@ class Keys:
 
         private = self._private
         try:
-            return private.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(public)))
+            return bytes(private.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(public))))
         except ValueError:
             raise InputError("a public key in the study is invalid: make it with anchortm site keys") from None
 

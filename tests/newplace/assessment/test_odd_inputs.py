@@ -1,0 +1,94 @@
+"""Inputs of many kinds: tables of other packages, strata, missing values, strategies alone, strategies that fail."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+import anchortm as atm
+from anchortm.newplace.assessment.record import _shown
+from tests.newplace.assessment.test_assess import FORMULA, data_of
+
+SHORT = {"strategies": [atm.strategies.Anchored(choose=[0.0, 3.0])], "progress": False}
+MODEL = atm.NormalLinear()
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return data_of(10, 20)
+
+
+@pytest.fixture(scope="module")
+def new() -> pd.DataFrame:
+    return data_of(rows=30, seed=9, level=3.0)
+
+
+@pytest.fixture(scope="module")
+def found(table, new):
+    return atm.assess(MODEL, FORMULA, table, new=new, **SHORT)
+
+
+@pytest.mark.bug("strategies", "one strategy alone was a TypeError, a name alone was taken for its letters")
+def test_a_strategy_alone(table):
+    one = atm.assess(MODEL, FORMULA, table, strategies=atm.strategies.Anchored(3.0), progress=False)
+    assert set(one.comparison.frame().strategy) == {"null", "ml", "anchored(3)"}
+    named = atm.assess(MODEL, FORMULA, table, strategies="equal", progress=False)
+    assert set(named.comparison.frame().strategy) == {"null", "ml", "equal"}
+    none = atm.assess(MODEL, FORMULA, table, strategies=[], progress=False)  # without a RuntimeWarning
+    assert none.recommendation.like.confidence == "untried"
+
+
+@pytest.mark.bug("strategies", "fit() raised ValueError if anchoring was advised, and tried under another name")
+def test_anchoring_at_a_given_xi(table, new):
+    fixed = [atm.strategies.Anchored(10.0)]
+    own = atm.assess(MODEL, FORMULA, table, new=new, strategies=fixed, progress=False)
+    assert (own.recommendation.strategy, own.recommendation.xi) == ("anchored", 10.0)
+    expected = atm.NormalLinear.from_formula(FORMULA, table, xi=10.0)
+    np.testing.assert_allclose(own.fit().coef_, expected.coef_, rtol=1e-6)
+    held = own.with_outcomes(new).held_back
+    assert held.agrees is True
+    assert "the recommended strategy: +" in held.sentence
+
+
+@pytest.mark.bug("strategies", "random intercepts and regressors, fitted to all rows, did not read tables")
+def test_other_strategies_read_tables(table, new):
+    chosen = ["random-intercept", atm.strategies.Regressor(LinearRegression())]
+    own = atm.assess(MODEL, FORMULA, table, new=new, strategies=chosen, progress=False)
+    held = own.with_outcomes(new).held_back.frame().set_index("strategy")
+    mixed = atm.NormalLinear.from_formula("y ~ x + z + (1 | place)", table)
+    law = mixed.predict_distribution(new[["x", "z"]])
+    nll = -float(np.mean(law.logpdf(new.y.to_numpy()[:, None])))
+    assert held.loc["random-intercept", "nll"] == pytest.approx(nll, abs=1e-4)
+    line = LinearRegression().fit(table[["x", "z"]], table.y)
+    mae = np.abs(new.y - line.predict(new[["x", "z"]])).mean()
+    assert held.loc["LinearRegression", "mae"] == pytest.approx(mae)
+
+
+@pytest.mark.bug("held back", "a strategy that cannot be fitted to all rows took all others with it")
+def test_strategies_that_fail_at_the_end(table, new):
+    chosen = ["equal", atm.strategies.Anchored(np.inf)]
+    own = atm.assess(MODEL, FORMULA, table, new=new, strategies=chosen, progress=False)
+    later = own.with_outcomes(new)
+    assert later.held_back.frame().strategy.tolist()[:2] == ["ml", "equal"]
+    assert any("over-identified" in note for note in later.notes)
+    both = atm.assess(MODEL, FORMULA, table, strategies=[atm.strategies.Anchored(choose=[0.0, np.inf])], progress=False)
+    assert both.curves  # recalibration does not need the fit at infinity
+    assert both.recommendation.further.reasons[0] == "No fit without the outermost places succeeded."
+    assert "choose=[0.0, float('inf')]" in both.methods.code
+
+
+@pytest.mark.bug("methods", "the code left out strategies, weights and environments, so that it gave another answer")
+def test_the_code_computes_it_again(found, table, new):
+    own = atm.assess(
+        MODEL, table[["x", "z"]], table.y, environments=table.place, sample_weight=np.ones(200), min_rows=5, **SHORT
+    )
+    inputs = {"X": table[["x", "z"]], "y": table.y, "environments": table.place, "sample_weight": np.ones(200)}
+    for one, names in ((own, inputs), (found, {"data": table, "new": new})):
+        space = dict(names)
+        exec(one.methods.code, space)  # noqa: S102
+        record, again = one.to_dict(), space["found"].to_dict()
+        assert again == record

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
-from anchortm._util.frames import column_names, select
+from anchortm._util.frames import column_names, is_frame, native, select
 from anchortm.diagnostics.marginal_effects import marginal_effects
 from anchortm.exceptions import AnchorTMError
 from anchortm.inputs.formula import Formula
@@ -56,9 +56,9 @@ class Source:
         """Return the columns that the model reads, of any rows."""
         import pandas as pd
 
+        table = native(table)
         if self.formula is None:
-            known = hasattr(table, "columns")
-            return select(table, column_names(table)) if known else pd.DataFrame(np.asarray(table))
+            return select(table, column_names(table)) if is_frame(table) else pd.DataFrame(np.asarray(table))
         return select(table, self._read)
 
     @cached_property
@@ -79,7 +79,7 @@ class Source:
         import pandas as pd
 
         frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
-        return frame if self.formula is not None or hasattr(self.table, "columns") else frame.to_numpy()
+        return frame if self.formula is not None or is_frame(self.table) else frame.to_numpy()
 
 
 @dataclass(frozen=True, eq=False)

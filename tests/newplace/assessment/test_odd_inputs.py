@@ -155,3 +155,42 @@ def test_the_link_has_a_name(table):
     data = table.assign(b=(table.y > 0).astype(int))
     own = atm.assess(atm.AnchorGLM(family="binomial"), "b ~ x | place", data, strategies=["equal"], progress=False)
     assert own.sites.link == "binomial, logit"
+
+
+@pytest.mark.bug(
+    "privacy", "a small new place's distance and scores told its rows; one small place, all minus the others"
+)
+def test_no_group_of_fewer_than_five_rows_can_be_told_apart(table, new):
+    small = data_of(1, 1, 7).assign(place="alone")
+    data = pd.concat([table, small])
+    own = atm.assess(MODEL, FORMULA, data, new=new[:1], **SHORT).with_outcomes(new[:1])
+    record, whole = own.to_dict(), own.to_dict(rows=True)
+    assert record["about"]["n_withheld"] == 2
+    assert "2 places, 1 of them with fewer than 5 rows" in record["data"]["remarks"][0]
+    n = record["about"]["n_rows"] - sum(site["n"] for site in record["sites"])
+    assert n == 21
+    assert record["new"]["distance"] is None
+    assert record["new"]["sentence"] == "The new place counts as further out."
+    assert record["held_back"] is None
+    assert "fewer than 5 rows" in record["data"]["remarks"][-1]
+    assert whole["new"]["distance"] > 1.0
+    assert whole["new"]["covariates"]
+    assert whole["held_back"]["n"] == 1
+    assert len(whole["sites"]) == 11
+    assert "(1 row)" in own.held_back.sentence
+    json.dumps(record, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("counts", "shown"),
+    [
+        ([9, 8, 7], [0, 1, 2]),
+        ([9, 1, 7], [0]),
+        ([9, 3, 2, 7], [0, 3]),
+        ([1, 1, 1, 9], []),
+        ([2, 2], []),
+        ([4, 30, 6], [1]),
+    ],
+)
+def test_places_that_are_shown(counts, shown):
+    assert _shown(np.array(counts)) == shown

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.linear_model import LinearRegression
 
 import anchortm as atm
@@ -194,3 +195,31 @@ def test_no_group_of_fewer_than_five_rows_can_be_told_apart(table, new):
 )
 def test_places_that_are_shown(counts, shown):
     assert _shown(np.array(counts)) == shown
+
+
+@pytest.mark.bug("privacy", "medians of step baselines, and times that effects are measured at, were outcomes of rows")
+@pytest.mark.parametrize("model", [atm.CoxPH(), atm.ProportionalHazards(order=2)], ids=["cox", "smooth"])
+def test_no_time_of_a_row_is_in_the_record(table, model):
+    times = np.exp(0.3 * table.y).round(4)
+    data = table.assign(t=times, d=(np.arange(200) % 5 > 0).astype(int))
+    own = atm.assess(model, "Surv(t, d) ~ x | place", data, strategies=["equal"], progress=False)
+    views = own.to_dict()["views"]
+    medians = {value for profile in views["profiles"] for value in profile["median"]}
+    assert medians
+    assert not medians & set(times)
+    if own.effects is not None:
+        assert float(own.effects.unit.split("> ")[1].rstrip(")")) == float(f"{np.median(times[data.d == 1]):.3g}")
+
+
+@pytest.mark.bug("inputs", "sparse matrices, and X=None, ended in an error of pandas")
+def test_sparse_covariates_and_none(table):
+    X = table[["x", "z"]].to_numpy()
+    sparse, dense = (
+        atm.assess(MODEL, rows, table.y, table.place, strategies=["equal"], progress=False)
+        for rows in (csr_array(X), X)
+    )
+    assert [note.partition(":")[0] for note in sparse.notes] == ["first stage"]  # which takes dense arrays
+    assert sparse.views.profiles[0]["median"] == pytest.approx(dense.views.profiles[0]["median"])
+    none = atm.assess(MODEL, None, table.y, table.place, strategies=["equal"], progress=False)
+    assert none.recommendation.strategy == "ml"
+    assert any("X is None" in note for note in none.notes)

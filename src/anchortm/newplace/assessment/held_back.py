@@ -113,7 +113,8 @@ class HeldBack:
             own = "" if best["strategy"] == "ml" else own
             truth = f"no strategy that was tried clearly gains over maximum likelihood{own}"
         else:
-            truth = f"{name} gains most, {signed(best['gain'])} in log-likelihood per row over maximum likelihood"
+            most = "gains most" if not self._recalibrated else "gains most of those without its outcomes"
+            truth = f"{name} {most}, {signed(best['gain'])} in log-likelihood per row over maximum likelihood"
         said = {True: "This agrees with the recommendation", False: "This does not agree with the recommendation"}
         word = said.get(self.agrees, "The recommendation was open") if self.agrees is not None else ""
         if not word:

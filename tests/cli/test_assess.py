@@ -110,3 +110,22 @@ def test_what_is_refused(folder: Path, more: str, message: str, capsys: pytest.C
     later = pd.read_csv("later.csv")
     later.assign(y=later.y.where(later.index != 1)).to_csv("gaps.csv", index=False)
     assert message in said(f"{LINE} {more}", capsys, 1)
+
+
+@pytest.mark.bug("cli", "the line to repeat an answer lost how the table is read, and digits of xi and of the support")
+def test_the_line_repeats_how_the_table_is_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = table(8, seed=2).assign(y=lambda own: own.y.where(own.index % 40 != 0))
+    data.to_csv("odd.csv", index=False, sep=";", decimal=",", na_rep="-9")
+    line = (
+        "assess odd.csv -m c-probit -f 'y ~ x | place' --separator semicolon --decimal comma --missing-values=-9 "
+        "--missing drop --order 2 --support=-12.0000001,12 -x 0,1.2345678 --strategies anchored --encoding utf-8"
+    )
+    assert main(shlex.split(f"{line} --json -q")) == 0
+    record = json.loads(capsys.readouterr().out)
+    command = record["methods"]["command"]
+    assert record["about"]["n_missing"] == 6
+    assert sorted(shlex.split(command)) == sorted(
+        ["anchortm", *shlex.split(line.replace("--separator ", "--separator=").replace("--decimal ", "--decimal="))]
+    )
+    assert main([*shlex.split(command)[1:], "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out) == record

@@ -164,7 +164,7 @@ def test_what_the_new_place_then_shows(found, table, new):
         ("ml", "undecided", 0.0, 0.2, None),
         ("anchored", "tentative", 0.3, 0.4, True),
         ("anchored", "tentative", -0.3, 0.1, False),
-        ("recalibrate", "clear", 0.0, 0.1, None),
+        ("recalibrate", "clear", 0.0, 0.1, True),
     ],
 )
 def test_whether_the_new_place_agrees(strategy, confidence, gain, best, agrees):

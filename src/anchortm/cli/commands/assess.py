@@ -6,6 +6,8 @@ import shlex
 from typing import Any
 
 from anchortm.cli.options import (
+    DECIMALS,
+    SEPARATORS,
     add_environments,
     add_json,
     add_model,
@@ -104,16 +106,37 @@ def run(options: Any) -> None:
 def _command(options: Any) -> str:
     """Return the line that computes the answer again, without what it writes."""
     words = ["anchortm", "assess", options.data, "-m", options.model, "-f", options.formula]
+    for name, called in (("separator", SEPARATORS), ("decimal", DECIMALS)):
+        value = getattr(options, name)
+        word = next((own for own, character in called.items() if character == value), value)
+        words += [] if value is None else [f"--{name}={word}"]
+    words += [f"--missing-values={text}" for text in options.missing_values]
     if options.xi is not options.default_xi:
-        words += ["-x", ",".join(f"{xi:g}" for xi in options.xi)]
+        words += ["-x", _numbers(options.xi)]
     named = ("order", "tail", "l1", "l2", "varying", "scale", "weights", "offset", "missing", "labels", "strategies")
-    for name in (*named, "new", "outcomes", "environments", "cut", "environment_weights", "anchor_weights"):
+    for name in (
+        "encoding",
+        "dates",
+        "date_format",
+        *named,
+        "new",
+        "outcomes",
+        "environments",
+        "cut",
+        "environment_weights",
+        "anchor_weights",
+    ):
         value = getattr(options, name)
         words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
-    words += [] if options.support is None else [f"--support={','.join(f'{end:g}' for end in options.support)}"]
+    words += [] if options.support is None else [f"--support={_numbers(options.support)}"]
     words += ["--log-first"] if options.log_first else []
     words += ["--min-rows", str(options.min_rows)] if options.min_rows != 10 else []
     return shlex.join(map(str, words))
+
+
+def _numbers(values: Any) -> str:
+    """Return numbers with all their digits, joined by commas."""
+    return ",".join(repr(float(value)).removesuffix(".0") for value in values)
 
 
 def _text(found: Any) -> str:

@@ -83,9 +83,9 @@ class Advice:
                 what = f"the data do not decide, so {what}" if self.confidence == "undecided" else what
             case "anchored":
                 what = f"anchor with xi = {self.xi:g}" + (", tentatively" if self.confidence == "tentative" else "")
-            case "anchored+spread":
+            case "anchored+spread" if self.xi:
                 what = f"anchor with xi = {self.xi:g}, and make predictions {wide}"
-            case "widened":
+            case "widened" | "anchored+spread":
                 what = f"keep maximum likelihood, and make predictions {wide}"
             case "equal":
                 what = "give all places the same weight"
@@ -93,7 +93,7 @@ class Advice:
                 what = "fit random intercepts of the places"
             case "recalibrate":
                 first = f"anchor with xi = {self.xi:g}, then recalibrate" if self.xi else "recalibrate the model"
-                what = f"{first} with your {self.labels} outcomes"
+                what = f"{first} with your {self.labels} outcome{'' if self.labels == 1 else 's'}"
             case _:
                 what = f"use the strategy {self.strategy!r}"
         more = f", and collect about {self.collect} outcomes at the new place" if self.collect else ""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
+import numpy as np
+
 from anchortm._messages import warn
 from anchortm._typing import AnyTable, Covariates, Labels, Numbers, Outcome
 from anchortm._util.checks import jobs, whole_number
+from anchortm._util.frames import native
 from anchortm._util.progress import Task
 from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.inputs.missing import rows_taken
 from anchortm.models.base import TransformationModel
 from anchortm.models.given import given
 from anchortm.newplace.assessment import calibration as calibrations
@@ -28,6 +32,7 @@ from anchortm.newplace.assessment.methods import Methods
 from anchortm.newplace.assessment.sites import Sites, environment_name
 from anchortm.newplace.compare import Asked, Compared, check_compared, compared
 from anchortm.newplace.place_variance import check_places
+from anchortm.newplace.scoring import listed
 from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
 from anchortm.selection.designs import FEWEST, SHARES, further
 from anchortm.selection.further import direction_for
@@ -116,17 +121,20 @@ def assess(
         raise InputError("assess needs the rows in memory: read the table first")
     asked = Asked(strategies, [], cut, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), random_state, None)
     formula = X if isinstance(X, str) else None
-    source = pictures.Source(formula, y if isinstance(X, str) else X)
-    options = {"labels": asked_labels, "cut": cut, "min_rows": min_rows, "random_state": random_state}
-    defaults = {"labels": None, "cut": None, "min_rows": 10, "random_state": 0}
-    given_options = {name: value for name, value in options.items() if value != defaults[name]}
+    source = pictures.Source(formula, native(y if isinstance(X, str) else X))
+    inputs = {"anchors": anchors, "environments": environments, "sample_weight": sample_weight, "offset": offset}
+    inputs |= {"new": new, "labels": asked_labels, "strategies": strategies, "cut": cut}
+    inputs |= {"min_rows": None if min_rows == 10 else min_rows, "random_state": random_state or None}
     with Task("assessment", 5, progress) as task, _once(), rows.screened():
         base = compared(rows, asked, None, new)
         task.step()
         raw = {"X": X, "y": y, "anchors": anchors, "environments": environments}
         raw |= {"sample_weight": sample_weight, "offset": offset}
+        if rows.missing is not None and rows.missing.rows is not None:
+            n, kept = rows.missing.counts.n_rows, rows.missing.rows
+            raw = {name: rows_taken(name, values, n, kept) for name, values in raw.items()}
         run = _Run(base, model, raw, asked, asked_labels, source, new, [])
-        about = Methods.of(base.places, model, formula, given_options, new is not None, random_state)
+        about = Methods.of(base.places, model, formula, inputs, random_state)
         return run.assessment(task, about)
 
 
@@ -194,16 +202,18 @@ class _Run:
         )
 
     def _strategies(self) -> dict[str, Strategy]:
-        wanted = DEFAULT if self.asked.strategies is None else self.asked.strategies
-        found = [as_strategy(one) for one in wanted]
+        wanted = self.asked.strategies
+        wanted = [wanted] if isinstance(wanted, Strategy) else DEFAULT if wanted is None else wanted
+        found = [as_strategy(one) for one in listed(wanted, "strategies", DEFAULT)]
         return {one.name: one for one in (STRATEGIES["ml"], *found) if one.name != "null"}
 
     def _try(self, what: str, call: Callable[[], Any]) -> Any:
         return attempted(what, call, self.notes)
 
     def _at(self) -> Any:
-        """Return rows at which widths are measured: those of the new place, or all."""
-        return self.source.given(self.source.columns) if self.new is None else self.new
+        """Return rows at which widths are measured: those of the new place, or all that the fits use."""
+        used = np.sort(self.base.places.data.rows_used)
+        return self.source.given(self.source.columns.iloc[used]) if self.new is None else self.new
 
     def _new_place(self, ml: Any) -> NewPlace | None:
         """Return how far out the new place is."""
@@ -232,6 +242,8 @@ class _Run:
     def _curves(self, ml: Any, xi: float) -> list[tuple[str, LabelCurve]]:
         """Return what outcomes of the new place gain, for each kind of place."""
         places, jobs_, seed = self.base.places, self.asked.n_jobs, self.asked.seed
+        if not np.isfinite(places.xis).all():  # a fit at xi = inf may not exist, and none is recalibrated
+            places = replace(places, xis=[own for own in places.xis if np.isfinite(own)])
         numbers = sorted({*NUMBERS, *([] if self.labels is None else [self.labels])})
         spec = places.problem.spec
         try:

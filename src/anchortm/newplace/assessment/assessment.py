@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from anchortm._util.html import report
 from anchortm.exceptions import InputError
 from anchortm.newplace.assessment.advice import Recommendation
 from anchortm.newplace.assessment.calibration import Calibration, ConformalWidth
-from anchortm.newplace.assessment.evidence import Evidence, NewPlace
+from anchortm.newplace.assessment.evidence import Evidence, NewPlace, attempted
 from anchortm.newplace.assessment.final import Finals
 from anchortm.newplace.assessment.held_back import HeldBack, NewRows, held_back
-from anchortm.newplace.assessment.labels import LabelCurve
+from anchortm.newplace.assessment.labels import NUMBERS, REST, LabelCurve
 from anchortm.newplace.assessment.methods import Methods
 from anchortm.newplace.assessment.record import record_of
 from anchortm.newplace.assessment.sites import Sites
@@ -151,7 +152,9 @@ class Assessment:
         """
         advice = self.recommendation.main
         finals = self.finals["further" if advice.design == "further" else "like"]
-        return finals.at(advice.xi) if advice.strategy == "recalibrate" else finals[advice.strategy]
+        if advice.strategy in ("anchored", "recalibrate"):  # "anchored" may not be among the strategies by this name
+            return finals.at(advice.xi)
+        return finals[advice.strategy]
 
     def with_outcomes(
         self,
@@ -198,15 +201,20 @@ class Assessment:
         if not len(response):
             raise InputError("there are no rows: pass those of the new place, with their outcomes")
         weights = check_weights(sample_weight, len(response))
-        tried: dict[str, Any] = {name: finals[name] for name in finals}
-        for xi in self.sites.xis:
-            if xi > 0.0 and np.isfinite(xi):
-                tried[f"anchored({xi:g})"] = finals.at(xi)
-        curve = next((curve for design, curve in self.curves if design == advice.design and not curve.xi), None)
+        notes: list[str] = []
+        calls: dict[str, Any] = {name: partial(finals.__getitem__, name) for name in finals}
+        calls |= {f"anchored({xi:g})": partial(finals.at, xi) for xi in self.sites.xis if xi > 0.0 and np.isfinite(xi)}
+        made = {name: attempted(f"the strategy {name!r} at the new place", call, notes) for name, call in calls.items()}
+        tried = {name: own for name, own in made.items() if own is not None}
+        at = advice.xi if advice.strategy == "recalibrate" else 0.0
+        curve = next((curve for design, curve in self.curves if design == advice.design and curve.xi == at), None)
         variance = 0.0 if curve is None else curve.sd**2
         m = advice.labels or advice.collect or USUAL
+        if m > len(response) - REST and advice.labels:
+            m = max(m for m in (advice.labels, *NUMBERS) if m <= max(len(response) - REST, 0))
         rows = NewRows(X, y, offset, response, weights)
-        return replace(self, held_back=held_back(tried, rows, advice, m, variance))
+        found = held_back(tried, rows, advice, finals.at(at) if m else ml, m, variance if m else 0.0)
+        return replace(self, held_back=found, notes=tuple(dict.fromkeys([*self.notes, *notes])))
 
     def to_dict(self, rows: bool = False) -> dict[str, Any]:
         """Return everything as plain values, as JSON has them; numbers that are not known are None.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from anchortm._typing import Array
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning
+from anchortm.inputs.missing import settled
 from anchortm.models.given import Given
 from anchortm.newplace.conformal import ConformalPredictor
 from anchortm.predict.widths import width_of
@@ -77,6 +78,7 @@ def calibration(
     rows: Given, places: Places, xis: Sequence[float], cut: int | None, n_jobs: int | None, seed: int
 ) -> Calibration:
     """Return the calibration of predictions for left-out places at some values of xi."""
+    rows = replace(rows, environments=rows.anchors if rows.environments is None else rows.environments)
     found = left_out(rows, None, ("xi",), list(xis), cut, n_jobs, None)
     rng = np.random.default_rng(seed)
     code = {label: e for e, label in enumerate(places.labels.tolist())}
@@ -141,7 +143,7 @@ def conformal_width(
     model : estimator
         It is fitted by maximum likelihood to half of the places.
     raw : mapping
-        X, y, anchors, environments, sample_weight and offset as users gave them.
+        X, y, anchors, environments, sample_weight and offset as users gave them, without rows that were dropped.
     at : covariates
         Rows at which widths are measured.
     cut : int or None
@@ -154,7 +156,7 @@ def conformal_width(
     from sklearn.base import clone
 
     predictor = ConformalPredictor(clone(model).set_params(xi=0.0), level, random_state=seed, cut=cut)
-    with catch_warnings():
+    with catch_warnings(), settled(None):  # the rows are without missing values
         simplefilter("ignore", AnchorTMWarning)  # of infinite sets, which the sentence tells
         predictor.fit(**raw)
     n, needed = len(predictor.calibration_environments_), int(predictor.places_needed_)

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from anchortm._typing import Array
+from anchortm._util.frames import native
 from anchortm.diagnostics import first_stage, location_shift, over_identification, score_test
 from anchortm.diagnostics.movable import FEWEST as FEWEST_MOVABLE
+from anchortm.engine.specification import named_columns
 from anchortm.exceptions import AnchorTMError
+from anchortm.inputs.design import split_columns
 from anchortm.models.given import Given
 from anchortm.selection.designs import Direction
 from anchortm.selection.further import INSIDE
@@ -97,7 +100,7 @@ def evidence_of(rows: Given, places: Places, ml: Any, cut: int | None, seed: int
     found = covariates_of(places)
     stage = location = None
     if found:
-        stage = attempted("first stage", lambda: first_stage(rows.X, anchors), notes)
+        stage = attempted("first stage", lambda: first_stage(_covariates(rows), anchors), notes)
     if found and places.n >= FEWEST_MOVABLE:
         environments = anchors if rows.environments is None else rows.environments
         location = attempted(
@@ -110,6 +113,14 @@ def evidence_of(rows: Given, places: Places, ml: Any, cut: int | None, seed: int
     if residuals is None:
         residuals = np.full((places.n, 3), np.nan)
     return Evidence(found, residuals, test, stage, location, identification, notes)
+
+
+def _covariates(rows: Given) -> Any:
+    """Return X without its columns of strata and clusters, which are not covariates."""
+    random = getattr(rows.model, "random", None)
+    random = random if isinstance(random, str) else list(random or ())
+    others = [*named_columns(getattr(rows.model, "strata", None), "strata"), *named_columns(random, "random")]
+    return split_columns(native(rows.X), others)[0] if others else rows.X
 
 
 def _identification(rows: Given, beside: dict[str, Any]) -> Any:
@@ -166,12 +177,15 @@ class NewPlace:
         places, and its ``effect`` on the linear predictor of the fit by maximum likelihood.
     beyond : float
         Share of its rows outside the training range; NaN if the ranges are not known.
+    uncounted : tuple of str
+        Covariates that the distance leaves out, because their effects vary along the outcome.
     """
 
     n: int
     distance: float
     covariates: list[dict[str, Any]]
     beyond: float
+    uncounted: tuple[str, ...] = ()
 
     @property
     def inside(self) -> bool:
@@ -189,7 +203,23 @@ class NewPlace:
             cause = f" What moves its predictions most is the shift of {most['name']} ({most['shift']:+.1f} SD)."
         if self.beyond > 0.0:
             rows = f" {self.beyond:.0%} of its rows lie outside the training range of a covariate."
-        return f"{far}: {verdict}.{cause}{rows}"
+        return f"{far}: {verdict}.{cause}{rows}{self._caveat}"
+
+    @property
+    def short(self) -> str:
+        """Return the answer in words that tell no covariate of its rows."""
+        return f"The new place counts as {'a place like these' if self.inside else 'further out'}.{self._caveat}"
+
+    @property
+    def _caveat(self) -> str:
+        """Return what the distance leaves out, in words."""
+        if not self.uncounted:
+            return ""
+        names, one = ", ".join(self.uncounted), len(self.uncounted) == 1
+        return (
+            f" This does not count {names}, whose effect{'' if one else 's'} var{'ies' if one else 'y'} along the "
+            "outcome: if the place is unusual there, assess it without new and read the answer for a place further out."
+        )
 
 
 def new_place(places: Places, ml: Any, new: Any, direction: Direction, means: Array) -> NewPlace:
@@ -231,7 +261,8 @@ def new_place(places: Places, ml: Any, new: Any, direction: Direction, means: Ar
     if outside is not None:
         beyond = float((outside["covariates"] != "").mean())
     assert direction.new is not None  # noqa: S101
-    return NewPlace(int(_length(new)), direction.new, covariates, beyond)
+    uncounted = tuple(map(str, places.problem.spec.varying or ()))
+    return NewPlace(int(_length(new)), direction.new, covariates, beyond, uncounted)
 
 
 def _length(table: Any) -> int:

@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from anchortm.exceptions import AnchorTMError
+from anchortm.inputs.formula import Formula
+from anchortm.models.base import TransformationModel
 from anchortm.newplace.compare import Compared
 from anchortm.newplace.strategies import STRATEGIES, Strategy
 from anchortm.newplace.training import Training
@@ -15,6 +17,22 @@ from anchortm.selection.designs import like
 from anchortm.selection.tuning import Tuning
 
 __all__ = ["Finals"]
+
+
+class _OfTables:
+    """A fitted model that is not one of this package's estimators, and reads tables by a formula."""
+
+    def __init__(self, model: Any, formula: Formula) -> None:
+        self._model, self._formula = model, formula
+
+    def predict_distribution(self, X: Any, **options: Any) -> Any:
+        """Return the distributions of rows of a table."""
+        return self._model.predict_distribution(self._formula.design(X), **options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # of copies, which have no attributes yet
+            raise AttributeError(name)
+        return getattr(self._model, name)
 
 
 class Finals(Mapping[str, Any]):
@@ -61,8 +79,15 @@ class Finals(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self._fitted:
             found = (self._strategies.get(name) or STRATEGIES[name]).fit(self._training)
-            self._fitted[name] = self._compared.rows.reading(copy(found), self._compared.places.problem)
+            self._fitted[name] = self._reading(found)
         return self._fitted[name]
+
+    def _reading(self, found: Any) -> Any:
+        """Return a fitted model that reads tables by the formula, if there is one."""
+        rows = self._compared.rows
+        if isinstance(found, TransformationModel):
+            return rows.reading(copy(found), self._compared.places.problem)
+        return found if rows.formula is None else _OfTables(found, rows.formula)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._strategies)

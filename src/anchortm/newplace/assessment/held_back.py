@@ -63,13 +63,18 @@ class HeldBack:
 
     def _gain(self, strategy: str) -> float:
         """Return what the recommended kind of strategy gained; NaN if it was not tried here."""
-        kind = {"recalibrate": f"recalibrated({self.advice.labels})"}.get(strategy, strategy)
-        return next((row["gain"] for row in self.rows if row["strategy"] == kind), math.nan)
+        if strategy == "recalibrate":
+            return next((row["gain"] for row in self.rows if row["strategy"].startswith("recalibrated")), math.nan)
+        names = [strategy, f"anchored({self.advice.xi:g})"][: 2 if strategy == "anchored" else 1]
+        gains = {row["strategy"]: row["gain"] for row in self.rows}
+        return next((gains[name] for name in names if name in gains), math.nan)
 
     @property
     def _best(self) -> dict[str, Any]:
-        """Return the best of the strategies that need no outcomes of the new place."""
-        return max(self._without_outcomes, key=lambda row: row["gain"] if math.isfinite(row["gain"]) else -math.inf)
+        """Return the best of the strategies that need no outcomes of the new place, besides maximum likelihood."""
+        known = [row for row in self._without_outcomes if math.isfinite(row["gain"])]
+        others = [row for row in known if row["strategy"] != "ml"]
+        return max(others or known or self._without_outcomes, key=lambda row: row["gain"])
 
     @property
     def _without_outcomes(self) -> list[dict[str, Any]]:
@@ -104,19 +109,20 @@ class HeldBack:
         best = self._best
         name = str(best["strategy"]).partition("(")[0] + (f" (xi = {best['xi']:g})" if best["xi"] else "")
         if not self._clear:
-            truth = (
-                "no strategy that was tried clearly gains over maximum likelihood "
-                f"(the best is {name}, {signed(best['gain'])} in log-likelihood per row)"
-            )
+            own = f" (the best is {name}, {signed(best['gain'])} in log-likelihood per row)"
+            own = "" if best["strategy"] == "ml" else own
+            truth = f"no strategy that was tried clearly gains over maximum likelihood{own}"
         else:
-            truth = f"{name} gains most, {signed(best['gain'])} in log-likelihood per row over maximum likelihood"
+            most = "gains most" if not self._recalibrated else "gains most of those without its outcomes"
+            truth = f"{name} {most}, {signed(best['gain'])} in log-likelihood per row over maximum likelihood"
         said = {True: "This agrees with the recommendation", False: "This does not agree with the recommendation"}
         word = said.get(self.agrees, "The recommendation was open") if self.agrees is not None else ""
         if not word:
             word = "The training places had not decided" if self.advice.confidence == "undecided" else ""
         gain = self._gain(self.advice.strategy)
         own = f" (the recommended strategy: {signed(gain)})" if word and self.advice.strategy != "ml" else ""
-        return f"At the new place ({self.n} rows), {truth}." + (f" {word}{own}." if word else "") + self._recalibrated
+        rows = "1 row" if self.n == 1 else f"{self.n} rows"
+        return f"At the new place ({rows}), {truth}." + (f" {word}{own}." if word else "") + self._recalibrated
 
     @shown
     def __repr__(self) -> str:
@@ -165,20 +171,22 @@ class NewRows(NamedTuple):
             result[name] = float(np.average(values[known], weights=own)) if known.any() else math.nan
         return result, -found["nll"]
 
-    def recalibrated(self, ml: Any, m: int, variance: float) -> dict[str, float]:
-        """Return the mean scores after a shift by m of these rows, at the others; and the gain there."""
+    def recalibrated(self, ml: Any, fitted: Any, m: int, variance: float) -> dict[str, float]:
+        """Return the mean scores of a fit after a shift by m of these rows, at the others; and the gain there."""
         found = []
         for k in range(DRAWS):
             draw = np.random.default_rng([k, m]).permutation(len(self.response))
             few, rest = self.take(np.sort(draw[:m])), self.take(np.sort(draw[m:]))
             options = {} if few.offset is None else {"offset": few.offset}
-            moved = ml.recalibrate(few.X, few.y, what="shift", prior=variance, sample_weight=few.weights, **options)
+            moved = fitted.recalibrate(few.X, few.y, what="shift", prior=variance, sample_weight=few.weights, **options)
             scores, base = rest.scores(moved)[0], rest.scores(ml)[0]
             found.append(scores | {"gain": base["nll"] - scores["nll"]})
         return {name: float(np.mean([one[name] for one in found])) for name in (*SCORES, "gain")}
 
 
-def held_back(finals: Mapping[str, Any], rows: NewRows, advice: Advice, m: int, variance: float) -> HeldBack:
+def held_back(
+    finals: Mapping[str, Any], rows: NewRows, advice: Advice, recalibrated: Any, m: int, variance: float
+) -> HeldBack:
     """Return how strategies that were fitted to all training rows do at the new place.
 
     Parameters
@@ -189,8 +197,10 @@ def held_back(finals: Mapping[str, Any], rows: NewRows, advice: Advice, m: int, 
         Rows of the new place.
     advice : Advice
         What was recommended.
+    recalibrated : fitted model
+        The model that is recalibrated with outcomes of the new place.
     m : int
-        How many outcomes of the new place recalibration is tried with.
+        How many of them.
     variance : float
         Variance of shifts between places; 0 if it is not known, or if places do not differ.
     """
@@ -205,8 +215,8 @@ def held_back(finals: Mapping[str, Any], rows: NewRows, advice: Advice, m: int, 
         found.append(row)
     if variance > 0.0 and len(rows.response) >= m + REST:
         with suppress(AnchorTMError):
-            row = {"strategy": f"recalibrated({m})", "xi": 0.0, "se": math.nan}
-            found.append(row | rows.recalibrated(finals["ml"], m, variance))
+            row = {"strategy": f"recalibrated({m})", "xi": float(recalibrated.xi_), "se": math.nan}
+            found.append(row | rows.recalibrated(finals["ml"], recalibrated, m, variance))
     names = ("strategy", "xi", "nll", "gain", "se", "mae", "coverage")
     return HeldBack([{name: row[name] for name in names} for row in found], len(rows.response), advice)
 

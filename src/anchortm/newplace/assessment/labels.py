@@ -228,7 +228,7 @@ def _gains_of(sites: Sequence[_Site], numbers: Sequence[int], n_jobs: int | None
     """Return the gains at the places by the number of outcomes."""
     with Task("recalibrations", len(sites)) as task:
         table = np.array(task.map(partial(_gains, tuple(numbers), seed), sites, n_jobs))
-    return {m: table[~np.isnan(table[:, k]), k] for k, m in enumerate(numbers)}
+    return {m: table[np.isfinite(table[:, k]), k] for k, m in enumerate(numbers)}
 
 
 def _gains(numbers: tuple[int, ...], seed: int, site: _Site) -> list[float]:

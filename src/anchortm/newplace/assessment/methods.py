@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from anchortm.newplace.strategies import Strategy
 from anchortm.selection.places import Places
 
 __all__ = ["Methods", "fingerprint"]
@@ -58,11 +60,9 @@ class Methods:
     seed: int
 
     @classmethod
-    def of(
-        cls, places: Places, model: Any, formula: str | None, options: Mapping[str, Any], new: bool, seed: int
-    ) -> Methods:
-        """Return how an assessment of these data is computed; ``options`` are those that are not the default."""
-        return cls(formula, code_of(model, formula, options, new), fingerprint(places), seed)
+    def of(cls, places: Places, model: Any, formula: str | None, inputs: Mapping[str, Any], seed: int) -> Methods:
+        """Return how an assessment of these data is computed; ``inputs`` are the other arguments, None by default."""
+        return cls(formula, code_of(model, formula, inputs), fingerprint(places), seed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, with the versions of the packages that numbers depend on."""
@@ -79,10 +79,36 @@ class Methods:
         }
 
 
-def code_of(model: Any, formula: str | None, options: Mapping[str, Any], new: bool) -> str:
-    """Return the lines of Python that compute an assessment again."""
-    given = ", new=new" if new else ""
-    given += "".join(f", {name}={value!r}" for name, value in options.items())
-    rows = f"{formula!r}, data" if formula is not None else "X, y, anchors"
-    text = " ".join(repr(model).split())
+def code_of(model: Any, formula: str | None, inputs: Mapping[str, Any]) -> str:
+    """Return the lines of Python that compute an assessment again; arrays and tables are called as the arguments are.
+
+    Examples
+    --------
+    >>> import anchortm as atm
+    >>> from anchortm.newplace.assessment.methods import code_of
+    >>> inputs = {"offset": [0.1, 0.2], "strategies": ["equal", atm.strategies.MaximumLikelihood()], "cut": None}
+    >>> print(code_of(atm.NormalLinear(), None, inputs).split("assess")[1])
+    (atm.NormalLinear(), X, y, offset=offset, strategies=['equal', atm.strategies.MaximumLikelihood()])
+    """
+    rows = "X, y" if formula is None else f"{formula!r}, data"
+    given = "".join(f", {name}={_written(name, value)}" for name, value in inputs.items() if value is not None)
+    text = _python(model)
     return f"import anchortm as atm\n\nfound = atm.assess(atm.{text}, {rows}{given})"
+
+
+def _written(name: str, value: Any) -> str:
+    """Return an argument as Python writes it; of arrays and tables their name."""
+    if name == "strategies":
+        parts = [value] if isinstance(value, (str, Strategy)) else list(value)
+        return f"[{', '.join(map(_strategy, parts))}]"
+    return repr(value) if isinstance(value, (str, int)) else name
+
+
+def _strategy(one: Any) -> str:
+    """Return a strategy as Python writes it."""
+    return f"atm.strategies.{_python(one)}" if type(one).__module__.startswith("anchortm.") else repr(one)
+
+
+def _python(value: Any) -> str:
+    """Return the text of an object on one line, with infinity as Python reads it."""
+    return re.sub(r"(?<![\w'\"])inf\b", "float('inf')", " ".join(repr(value).split()))

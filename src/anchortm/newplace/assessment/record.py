@@ -24,15 +24,19 @@ DIGITS = 6  # significant ones, of numbers in the record
 def record_of(found: Assessment, rows: bool = False) -> dict[str, Any]:
     """Return an assessment as plain values.
 
-    Without ``rows`` it has no value of fewer than five rows: smaller places do not appear one by one.
+    Without ``rows`` it has no value of fewer than five rows: smaller places do not appear one by one, nor does a new
+    place that is as small. If all smaller places together have fewer than five rows, the next one is withheld as well:
+    the difference between all places and those that are shown would tell the others.
     """
     sites = found.sites
-    shown = [e for e, n in enumerate(sites.counts) if rows or n >= LEAST]
+    shown = list(range(len(sites.labels))) if rows else _shown(sites.counts)
     withheld = len(sites.labels) - len(shown)
     remarks = list(found.notes)
     if withheld:
-        are = "1 place with fewer than 5 rows is" if withheld == 1 else f"{withheld} places with fewer than 5 rows are"
-        remarks.insert(0, f"{are} not shown one by one, so that no row can be read off; they count in all means.")
+        remarks.insert(0, _withheld(withheld, int((sites.counts < LEAST).sum())))
+    hidden = not rows and found.held_back is not None and found.held_back.n < LEAST
+    if hidden:
+        remarks.append(f"What the new place then showed is left out: it has fewer than {LEAST} rows.")
     about = {
         "model": sites.model,
         "link": sites.link,
@@ -59,14 +63,14 @@ def record_of(found: Assessment, rows: bool = False) -> dict[str, Any]:
         "rows": _rows(found) if rows else None,
         "need": _need(found),
         "possibility": _possibility(found),
-        "new": _new(found),
-        "comparison": _comparison(found),
+        "new": _new(found, rows),
+        "comparison": _comparison(found, rows),
         "path": {"xis": sites.xis, "loss": sites.gains[shown].tolist()},
         "calibration": _calibration(found),
         "conformal": _conformal(found),
         "labels": _labels(found),
         "stability": {"draws": DRAWS, **found.stability},
-        "held_back": _held_back(found),
+        "held_back": None if hidden else _held_back(found),
         "views": _views(found),
         "effects": None
         if found.effects is None
@@ -75,6 +79,24 @@ def record_of(found: Assessment, rows: bool = False) -> dict[str, Any]:
     }
     plain: dict[str, Any] = _plain(whole)
     return plain
+
+
+def _shown(counts: Any) -> list[int]:
+    """Return the places that are shown one by one, so that no group of fewer than five rows can be told apart."""
+    order = np.argsort(counts, kind="stable")
+    together = np.cumsum(counts[order])
+    hidden = int((counts < LEAST).sum())
+    while 0 < hidden < order.size and together[hidden - 1] < LEAST:
+        hidden += 1
+    return sorted(order[hidden:].tolist())
+
+
+def _withheld(n: int, small: int) -> str:
+    """Return which places are not shown, in words."""
+    are = "1 place with fewer than 5 rows is" if n == 1 else f"{n} places with fewer than 5 rows are"
+    if n > small:
+        are = f"{n} places, {small} of them with fewer than 5 rows, are"
+    return f"{are} not shown one by one, so that no row can be read off; they count in all means."
 
 
 def _plain(value: Any) -> Any:
@@ -162,18 +184,23 @@ def _possibility(found: Assessment) -> dict[str, Any]:
     }
 
 
-def _new(found: Assessment) -> dict[str, Any] | None:
+def _new(found: Assessment, rows: bool) -> dict[str, Any] | None:
     new = found.new
     if new is None:
         return None
     names = ("n", "distance", "inside", "covariates", "beyond", "sentence")
     own = {name: getattr(new, name) for name in names}
-    return own if new.n >= LEAST else own | {"covariates": [], "beyond": None}
+    if rows or new.n >= LEAST:
+        return own
+    return own | {"covariates": [], "beyond": None, "distance": None, "sentence": new.short}
 
 
-def _comparison(found: Assessment) -> dict[str, Any]:
-    comparison = found.comparison
+def _comparison(found: Assessment, rows: bool) -> dict[str, Any]:
+    comparison, sites = found.comparison, found.sites
     table, frame = comparison.table(), comparison.frame()
+    ranked = np.zeros_like(sites.small) if sites.small.all() else sites.small
+    if not rows and (sites.counts[~ranked] < LEAST).any():
+        table = table.assign(worst=math.nan)  # perhaps that of one row
     names = list(dict.fromkeys(frame["strategy"].tolist()))
     made: dict[str, Any] = {
         "strategies": [{"name": name, "about": STRATEGIES[name].about if name in STRATEGIES else ""} for name in names],

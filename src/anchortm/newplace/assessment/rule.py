@@ -25,7 +25,7 @@ import numpy as np
 from anchortm._typing import Array
 from anchortm.newplace.assessment.advice import Advice
 from anchortm.newplace.assessment.labels import LabelCurve
-from anchortm.newplace.assessment.stability import differences
+from anchortm.newplace.assessment.stability import fitted_differences
 from anchortm.newplace.assessment.words import signed
 from anchortm.newplace.comparison import Comparison
 from anchortm.newplace.paired import FEWEST as FEWEST_PAIRED
@@ -39,6 +39,7 @@ SHARE = 0.8  # of the largest gain from outcomes that a smaller number of them m
 FEWEST_SITES = 5  # places at which a number of outcomes must have been tried before it is recommended
 LEVEL = 0.9  # of intervals
 DRAWS = 2000
+TUNED = ("anchored", "anchored+spread", "widened")  # they may choose what maximum likelihood is
 
 
 def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping[str, float] | None) -> Advice:
@@ -53,16 +54,15 @@ def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping
     stability : mapping or None
         How often each strategy is recommended over draws of places.
     """
-    names, regret = differences(found)
+    names, regret = fitted_differences(found)
     n = regret.shape[1] if names else 0
-    gains = -regret.mean(axis=1) if names else np.zeros(0)
-    if not names or not np.isfinite(gains).any():
+    if n == 0:
         return Advice("like", confidence="untried", reasons=("No other strategy could be compared.",))
     if n < FEWEST_PAIRED:
         text = f"With {n} places no comparison can be clear; {FEWEST_PAIRED} are needed."
         return Advice("like", confidence="undecided", reasons=(text,))
-    test, taken = paired(regret), found.verdict.like
-    best = int(np.nanargmax(gains))
+    gains, test, taken = -regret.mean(axis=1), paired(regret), found.verdict.like
+    best = int(np.argmax(gains))
     if taken is None or taken == "ml":
         undecided = gains[best] > GAIN
         advice = Advice("like", confidence="undecided" if undecided else "keep")
@@ -85,15 +85,18 @@ def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping
         f"{_called(taken)} predicts {int((regret[k] < 0.0).sum())} of {n} left-out places better than maximum "
         f"likelihood, on average by more than chance (p = {test.pvalue[k]:.2g})."
     )
+    xi, factor = float(getattr(final, "xi_", 0.0)), float(getattr(final, "widened_", 1.0))
+    if taken in TUNED and xi == 0.0 and f"{factor:.2g}" == "1":
+        return Advice("like", reasons=(text, "But tuned on all places, it is maximum likelihood itself."))
     return Advice(
         "like",
         taken,
-        float(getattr(final, "xi_", 0.0)),
+        xi,
         "clear",
         float(gains[k]),
         _interval(-regret[k]),
         f"{LEVEL:.0%} bootstrap interval over places",
-        float(getattr(final, "widened_", 1.0)),
+        factor,
         stability=_share(taken, stability),
         reasons=(text,),
     )
@@ -103,7 +106,8 @@ def advice_further(found: Comparison, n: int, stability: Mapping[str, float] | N
     """Return the advice for a place further out; ``n`` is the number of places."""
     further = found.verdict.further
     if further is None:
-        return too_few(n) if n < FEWEST else Advice("further", confidence="untried")
+        failed = "No fit without the outermost places succeeded."
+        return too_few(n) if n < FEWEST else Advice("further", confidence="untried", reasons=(failed,))
     stable = _share(further.strategy, stability)
     advice = Advice("further", further.strategy, further.xi, further.confidence, stability=stable)
     if further.confidence in ANCHORED:
@@ -178,16 +182,15 @@ def _collecting(advice: Advice, curves: Sequence[LabelCurve]) -> Advice:
     """Return the advice with the number of outcomes that is worth collecting, if any number is."""
     clear: dict[int, tuple[float, float]] = {}
     for m in curves[0].gains:
-        gain, se = max((curve.at(m) for curve in curves), key=lambda found: found[0])
-        if m and curves[0].sites(m) >= FEWEST_SITES and gain > GAIN and gain > se:
+        best = max(curves, key=lambda curve: float(np.nan_to_num(curve.at(m)[0], nan=-math.inf)))
+        gain, se = best.at(m)
+        if m and best.sites(m) >= FEWEST_SITES and gain > max(GAIN, se, np.nan_to_num(advice.gain, nan=0.0)):
             clear[m] = gain, se
     if not clear:
         return advice
     largest = max(gain for gain, _ in clear.values())
     m = min(m for m, (gain, _) in clear.items() if gain >= SHARE * largest)
     gain, se = clear[m]
-    if not gain > np.nan_to_num(advice.gain, nan=0.0):
-        return advice
     text = (
         f"About {m} outcomes of the new place would gain {signed(gain)} per row over maximum likelihood (standard "
         f"error {se:.2f}, tried at {curves[0].sites(m)} left-out places): recalibrate with them."

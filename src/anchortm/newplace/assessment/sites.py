@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
+from anchortm.families import Family
 from anchortm.newplace.assessment.views import kind_of_outcome
 from anchortm.newplace.compare import Compared
 
@@ -95,8 +96,13 @@ class Sites:
             None if response.levels is None else list(response.levels),
             0 if missing is None else int(missing.counts.n_missing),
             type(rows.model).__name__,
-            str(getattr(places.problem.spec, "link", "")),
+            _link_name(getattr(places.problem.spec, "link", "")),
         )
+
+
+def _link_name(link: Any) -> str:
+    """Return the name of a link, behind that of the family if there is one."""
+    return f"{link.family}, {link.link}" if isinstance(link, Family) else str(link)
 
 
 def environment_name(rows: Any) -> str | None:

@@ -13,7 +13,7 @@ from anchortm.newplace.paired import paired, studentised
 from anchortm.selection.further import ANCHORED, graded
 from anchortm.selection.tuning import Tuning, best_factor
 
-__all__ = ["DRAWS", "differences", "stability_further", "stability_like"]
+__all__ = ["DRAWS", "differences", "fitted_differences", "stability_further", "stability_like"]
 
 DRAWS = 500
 
@@ -27,15 +27,22 @@ def differences(found: Comparison) -> tuple[list[str], Array]:
     return names, wide.to_numpy(dtype=np.float64)
 
 
+def fitted_differences(found: Comparison) -> tuple[list[str], Array]:
+    """Return ``differences`` without strategies that failed at most places, and without places where others failed."""
+    names, regret = differences(found)
+    if not names:
+        return names, regret
+    usable = np.isfinite(regret).mean(axis=1) > 0.5
+    names, regret = [name for name, good in zip(names, usable, strict=True) if good], regret[usable]
+    return names, regret[:, np.isfinite(regret).all(axis=0)]
+
+
 def stability_like(found: Comparison, seed: int = 0, draws: int = DRAWS) -> dict[str, float] | None:
     """Return the share of draws of places in which each strategy is recommended for a place like these.
 
     None if there are too few places for any recommendation.
     """
-    names, regret = differences(found)
-    usable = np.isfinite(regret).mean(axis=1) > 0.5
-    names, regret = [name for name, good in zip(names, usable, strict=True) if good], regret[usable]
-    regret = regret[:, np.isfinite(regret).all(axis=0)]
+    names, regret = fitted_differences(found)
     if not names or not np.isfinite(critical := paired(regret).critical):
         return None
     n = regret.shape[1]

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from anchortm._typing import Array
-from anchortm._util.frames import column_names, select
+from anchortm._util.frames import column_names, is_frame, native, select
 from anchortm.diagnostics.marginal_effects import marginal_effects
-from anchortm.exceptions import AnchorTMError
+from anchortm.exceptions import AnchorTMError, InputError
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Kind
 from anchortm.newplace.assessment.words import place_name
@@ -56,9 +57,12 @@ class Source:
         """Return the columns that the model reads, of any rows."""
         import pandas as pd
 
+        table = native(table)
+        if table is None:
+            raise InputError("X is None: without covariates all rows are alike")
+        table = table.toarray() if issparse(table) else table
         if self.formula is None:
-            known = hasattr(table, "columns")
-            return select(table, column_names(table)) if known else pd.DataFrame(np.asarray(table))
+            return select(table, column_names(table)) if is_frame(table) else pd.DataFrame(np.asarray(table))
         return select(table, self._read)
 
     @cached_property
@@ -79,7 +83,7 @@ class Source:
         import pandas as pd
 
         frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
-        return frame if self.formula is not None or hasattr(self.table, "columns") else frame.to_numpy()
+        return frame if self.formula is not None or is_frame(self.table) else frame.to_numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,10 +219,13 @@ def views(models: Mapping[float, Any], found: Profiles, places: Places, label: s
         {"name": name, "about": about, "n": n, "density": [], "survival": [], "median": []}
         for name, about, n in zip(found.names, found.about, found.n, strict=True)
     ]
+    steps = models[0.0].result_.basis.kind == "step"  # so that medians are outcomes of rows
     for law in laws.values():
         density = _density(law, kind, x)
         survival = None if kind == "classes" else np.asarray(law.sf(np.asarray(x, dtype=np.float64)))
         median = np.asarray(law.ppf(0.5), dtype=object)
+        if steps and kind == "survival":
+            median = _nearest(np.asarray(x), median.astype(np.float64))
         for k, row in enumerate(rows):
             row["density"].append(None if density is None else density[k])
             row["survival"].append(None if survival is None else survival[k])
@@ -238,7 +245,7 @@ def _axis(laws: Mapping[float, Any], places: Places) -> tuple[str, Any]:
     if outcome == "time":
         event = response.kind == Kind.EXACT
         times = response.upper[event] if event.any() else response.lower
-        return "survival", np.linspace(0.0, float(np.quantile(times, 0.95)) * 1.2, POINTS)
+        return "survival", np.linspace(0.0, _rounded(np.quantile(times, 0.95) * 1.2), POINTS)
     low, high = (np.asarray(first.ppf(q), dtype=np.float64) for q in (0.005, 0.995))
     low, high = low[np.isfinite(low)], high[np.isfinite(high)]
     if not low.size or not high.size:
@@ -270,6 +277,17 @@ def _density(law: Any, kind: str, x: Any) -> Array | None:
         return None
 
 
+def _nearest(x: Array, values: Array) -> Array:
+    """Return the nearest of the points to each value, the last one for values beyond them."""
+    near = x[np.abs(x[:, None] - np.nan_to_num(values, posinf=0.0)).argmin(axis=0)]
+    return np.where(values <= x[-1], near, np.where(np.isfinite(values), x[-1], values))
+
+
+def _rounded(value: Any) -> float:
+    """Return a number with three digits, which is not the outcome of a row."""
+    return float(f"{value:.3g}")
+
+
 def _short(value: Any) -> float:
     """Return a number as an integer if it is one: it is written into a label."""
     return int(value) if float(value).is_integer() else float(value)
@@ -295,7 +313,7 @@ def effects(models: Mapping[float, Any], source: Source, places: Places, seed: i
         options |= {"of": "probability", "above": _short(np.median(response.upper))}
     elif kind == "time":
         event = response.kind == Kind.EXACT
-        options |= {"of": "probability", "above": _short(np.median(response.upper[event]))}
+        options |= {"of": "probability", "above": _short(_rounded(np.median(response.upper[event])))}
     found = {xi: marginal_effects(model, at, **options) for xi, model in models.items()}
     first = found[next(iter(found))]
     made = [

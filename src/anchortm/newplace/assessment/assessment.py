@@ -18,7 +18,7 @@ from anchortm._util.checks import flag
 from anchortm._util.files import write_whole
 from anchortm._util.html import report
 from anchortm.exceptions import InputError
-from anchortm.newplace.assessment.advice import Recommendation
+from anchortm.newplace.assessment.advice import Advice, Recommendation
 from anchortm.newplace.assessment.calibration import Calibration, ConformalWidth
 from anchortm.newplace.assessment.evidence import Evidence, NewPlace, attempted
 from anchortm.newplace.assessment.final import Finals
@@ -200,21 +200,28 @@ class Assessment:
         response = ml.new_rows_.response(X, y)
         if not len(response):
             raise InputError("there are no rows: pass those of the new place, with their outcomes")
-        weights = check_weights(sample_weight, len(response))
+        rows = NewRows(X, y, offset, response, check_weights(sample_weight, len(response)))
         notes: list[str] = []
+        tried = self._tried(finals, notes)
+        at = advice.xi if advice.strategy == "recalibrate" else 0.0
+        m, variance = self._recalibration(advice, at, len(response))
+        found = held_back(tried, rows, advice, finals.at(at) if m else ml, m, variance)
+        return replace(self, held_back=found, notes=tuple(dict.fromkeys([*self.notes, *notes])))
+
+    def _tried(self, finals: Finals, notes: list[str]) -> dict[str, Any]:
+        """Return the strategies, and anchored fits at each xi, fitted to all rows; notes say which failed."""
         calls: dict[str, Any] = {name: partial(finals.__getitem__, name) for name in finals}
         calls |= {f"anchored({xi:g})": partial(finals.at, xi) for xi in self.sites.xis if xi > 0.0 and np.isfinite(xi)}
         made = {name: attempted(f"the strategy {name!r} at the new place", call, notes) for name, call in calls.items()}
-        tried = {name: own for name, own in made.items() if own is not None}
-        at = advice.xi if advice.strategy == "recalibrate" else 0.0
-        curve = next((curve for design, curve in self.curves if design == advice.design and curve.xi == at), None)
-        variance = 0.0 if curve is None else curve.sd**2
+        return {name: own for name, own in made.items() if own is not None}
+
+    def _recalibration(self, advice: Advice, xi: float, n: int) -> tuple[int, float]:
+        """Return with how many of n outcomes recalibration is tried, and the variance of shifts between places."""
+        curve = next((curve for design, curve in self.curves if design == advice.design and curve.xi == xi), None)
         m = advice.labels or advice.collect or USUAL
-        if m > len(response) - REST and advice.labels:
-            m = max(m for m in (advice.labels, *NUMBERS) if m <= max(len(response) - REST, 0))
-        rows = NewRows(X, y, offset, response, weights)
-        found = held_back(tried, rows, advice, finals.at(at) if m else ml, m, variance if m else 0.0)
-        return replace(self, held_back=found, notes=tuple(dict.fromkeys([*self.notes, *notes])))
+        if m > n - REST and advice.labels:
+            m = max(m for m in (advice.labels, *NUMBERS) if m <= max(n - REST, 0))
+        return m, 0.0 if curve is None or not m else curve.sd**2
 
     def to_dict(self, rows: bool = False) -> dict[str, Any]:
         """Return everything as plain values, as JSON has them; numbers that are not known are None.

@@ -215,25 +215,26 @@ def views(models: Mapping[float, Any], found: Profiles, places: Places, label: s
     options: dict[str, Any] = {} if found.offset is None else {"offset": found.offset}
     laws = {xi: model.predict_distribution(found.table, **options) for xi, model in models.items()}
     kind, x = _axis(laws, places)
-    rows: list[dict[str, Any]] = [
-        {"name": name, "about": about, "n": n, "density": [], "survival": [], "median": []}
-        for name, about, n in zip(found.names, found.about, found.n, strict=True)
-    ]
     steps = models[0.0].result_.basis.kind == "step"  # so that medians are outcomes of rows
-    for law in laws.values():
-        density = _density(law, kind, x)
-        survival = None if kind == "classes" else np.asarray(law.sf(np.asarray(x, dtype=np.float64)))
-        median = np.asarray(law.ppf(0.5), dtype=object)
-        if steps and kind == "survival":
-            median = _nearest(np.asarray(x), median.astype(np.float64))
-        for k, row in enumerate(rows):
-            row["density"].append(None if density is None else density[k])
-            row["survival"].append(None if survival is None else survival[k])
-            row["median"].append(median[k])
+    drawn = [_drawn(law, kind, x, steps) for law in laws.values()]
+    rows: list[dict[str, Any]] = [
+        {"name": name, "about": about, "n": n}
+        | {part: [None if own[part] is None else own[part][k] for own in drawn] for part in drawn[0]}
+        for k, (name, about, n) in enumerate(zip(found.names, found.about, found.n, strict=True))
+    ]
     for row in rows:
-        for name in ("density", "survival"):
-            row[name] = None if any(values is None for values in row[name]) else row[name]
+        for part in ("density", "survival"):
+            row[part] = None if any(values is None for values in row[part]) else row[part]
     return Views(kind, label or "outcome", list(x), list(laws), rows)
+
+
+def _drawn(law: Any, kind: str, x: Any, steps: bool) -> dict[str, Any]:
+    """Return densities, survival and medians of all profiles under fits at one xi."""
+    survival = None if kind == "classes" else np.asarray(law.sf(np.asarray(x, dtype=np.float64)))
+    median = np.asarray(law.ppf(0.5), dtype=object)
+    if steps and kind == "survival":
+        median = _nearest(np.asarray(x), median.astype(np.float64))
+    return {"density": _density(law, kind, x), "survival": survival, "median": median}
 
 
 def _axis(laws: Mapping[float, Any], places: Places) -> tuple[str, Any]:

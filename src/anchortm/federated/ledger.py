@@ -69,13 +69,16 @@ class Ledger:
         """Remember an entry."""
         self.entries.append(entry)
         if entry.get("outcome") == "answered":
-            study = str(entry.get("study"))
-            self._answers.update([study, (study, entry.get("question"))])
-            for point in entry.get("point") or ():
+            study, question, points = str(entry.get("study")), entry.get("question"), entry.get("point") or ()
+            for counted in (study, (study, question), None, (None, question)):
+                self._answers[counted] += max(1, len(points))
+            for point in points:
                 self._members.setdefault(str(point), set()).add(str(entry.get("members")))
 
-    def answers(self, study: str, question: str | None = None) -> int:
-        """Return how many questions of a study, or how many of one kind, were answered.
+    def answers(self, study: str | None, question: str | None = None) -> int:
+        """Return how many answers were given in a study, or to questions of one kind; in all studies if it is None.
+
+        Each point of a question counts as one answer.
 
         Examples
         --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,18 @@ from federated_cases import sites_of, table
 
 import anchortm as atm
 from anchortm import __version__
-from anchortm.federated import Coordinator, DisclosureError, Keys, Ledger, LocalSites, Policy, Site, Study
+from anchortm.exceptions import InputError
+from anchortm.federated import (
+    Coordinator,
+    DisclosureError,
+    Keys,
+    Ledger,
+    LocalSites,
+    Policy,
+    Site,
+    Study,
+    WireError,
+)
 from anchortm.federated.conversation import Conversation
 from anchortm.federated.histograms import BINS, FIRST
 from anchortm.federated.masks import to_fixed, total_of
@@ -140,3 +152,97 @@ def test_128_bits_are_those_of_python() -> None:
     for values, one in zip(parts.T, found, strict=True):
         exact = sum(int(abs(x) * 2.0**80) * (1 if x >= 0 else -1) for x in values.tolist())
         assert one == pytest.approx(exact / 2**80, rel=1e-15)
+
+
+class Changed:
+    """Sites of which one changes its answers to one kind of question."""
+
+    def __init__(self, kind: str, change: Callable[[Message], Message]) -> None:
+        self.sites, self.kind, self.change = LocalSites(sites_of(DATA)), kind, change
+        self.names = self.sites.names
+
+    def ask(self, question: bytes, timeout: float, to: Sequence[str]) -> dict[str, bytes]:
+        found = self.sites.ask(question, timeout, to)
+        answer = Message.decode(found["s1"])
+        return found | ({"s1": self.change(answer).encode()} if answer.kind == self.kind else {})
+
+
+def with_facts(**fields: Any) -> Callable[[Message], Message]:
+    return lambda m: Message(m.kind, {**m.fields, "facts": {**m.fields["facts"], **fields}}, m.arrays)
+
+
+def with_fields(**fields: Any) -> Callable[[Message], Message]:
+    return lambda m: Message(m.kind, {**m.fields, **fields}, m.arrays)
+
+
+@pytest.mark.bug("federated", "nonsense from a site ended in a KeyError, IndexError or TypeError without its name")
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("open", with_fields(facts={})),
+        ("open", with_facts(names=None)),
+        ("open", with_facts(columns={"x": 7})),
+        ("open", with_facts(columns={"x": {"kind": "odd", "levels": [], "declared": []}})),
+        ("open", with_facts(columns={"x": {"kind": "number", "levels": [[1]], "declared": []}})),
+        ("open", with_facts(kinds=[[1]])),
+        ("open", with_facts(anchors={"factors": {"site": [[3]]}, "numbers": []})),
+        ("open", with_facts(anchors=None)),
+        ("open", with_facts(anchors={"factors": {"ward": []}, "numbers": []})),
+        ("hello", with_fields(public="zz")),
+        ("sums", with_fields(statuses=[])),
+        ("sums", with_fields(statuses=["ok", "ok"])),
+        ("score", with_fields(weight=0)),
+        ("score", with_fields(n=10**400)),
+        ("score", with_fields(loglik=1e300)),
+    ],
+)
+def test_nonsense_of_a_site_is_named(kind: str, change: Callable[[Message], Message]) -> None:
+    asked = Coordinator(Changed(kind, change), {"formula": FORMULA})
+    with pytest.raises(InputError, match="the site 's1'"):
+        asked.score(asked.fit(atm.NormalLinear(), xi=1.0))
+
+
+@pytest.mark.bug("federated", "histograms could be as fine as one liked if half of the rows had one value")
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_histograms_are_coarse_if_most_values_are_the_same(column: str) -> None:
+    data = pd.DataFrame({"x": np.arange(60.0) % 7, "y": np.arange(60.0) % 11})
+    data[column] = np.where(np.arange(60) < 45, 0.0, np.linspace(1.0, 2.0, 60) ** 2)
+    site = Site(data, "here")
+    talk = Conversation(LocalSites([site]), Study("y ~ x"), ["here"], False, "continuous", 10.0)
+    for round_, step, fine in ((1, 2.0**-5, True), (2, 2.0**-12, False), (3, 2.0**-40, False)):
+        fields = {"session": talk.session, "round": round_, "levels": {}, "classes": [], "numbers": ["x"]}
+        answer = asked_alone(site, "counts", fields, {"edges": step * np.arange(BINS)})
+        assert (answer.kind == "counts") == fine
+    Coordinator(LocalSites([site]), {"formula": "y ~ x"}).fit(atm.NormalLinear())
+
+
+@pytest.mark.bug("federated", "counts of rows against a direction changed at single rows, which could be searched for")
+def test_directions_do_not_find_rows() -> None:
+    rng = np.random.default_rng(5)
+    data = pd.DataFrame({"x": rng.normal(size=90), "site": ["s0", "s1", "s2"] * 30})
+    data["sick"] = (data.x > 0).astype(int)
+    data.loc[0, ["x", "sick"]] = [9.0, 0]
+    asked = Coordinator(LocalSites(sites_of(data)), {"formula": "sick ~ x | site"})
+    objective = asked.problem(atm.OrdinalRegression()).objective
+
+    def against(cut: float, sign: float = 1.0) -> float:
+        v = objective.coordinates.join(np.array([sign * cut]), np.array([sign]))
+        return float(objective.remote.against(np.array([v]))[0])
+
+    assert against(0.0) == 0.0  # one row alone contradicts it
+    assert {against(cut, -1.0) for cut in (-1.0, 0.0, 0.5, 1.0)} == {15.0}
+    with pytest.raises(WireError, match="up to 3 directions"):
+        objective.remote.against(np.tile(np.ones(2), (4, 1)))
+
+
+@pytest.mark.bug("federated", "a baseline was made before its parameters were counted, however many they were")
+def test_large_baselines_are_refused_before_they_are_made() -> None:
+    sites = [Site(part.drop(columns="site"), str(name)) for name, part in DATA.groupby("site")]
+    asked = Coordinator(LocalSites(sites), {"formula": FORMULA})
+    asked.prepare()
+    talk = asked._conversations[0]
+    fields = {"link": "logit", "basis": {"kind": "ordinal", "levels": list(range(50_000))}, "sign": 1}
+    none = np.zeros(0)
+    arrays = {"units": none, "anchor_mean": none, "anchor_unit": none, "anchor_root": np.zeros((0, 0))}
+    with pytest.raises(DisclosureError, match="the model has 50000 parameters"):
+        talk.ask("baseline", {**fields, "intercept": True, "shared": None}, arrays, 1)

@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 Answer = tuple[dict[str, Any], Array]  # fields in clear text, and numbers that masks hide
 
 MOST_PLANS = 16
+DIRECTIONS = 3  # in one question about separation: the flattest one, back, and on
 AGAINST = 1e-3  # share of a row's largest number by which a direction must contradict it
 OWN_KINDS, SHARED_KINDS = ("sums", "influence", "steep"), ("shared", "shared_influence", "shared_steep")
 AT_POINTS = ("sums", "influence", "shared", "shared_influence")  # questions about parameters
@@ -174,10 +175,13 @@ def _of_steep(session: Session, asked: Message) -> Answer:
 
 def _of_against(session: Session, asked: Message) -> Answer:
     objective = session.objective(asked)
+    if asked.arrays["points"].shape[0] > DIRECTIONS:
+        raise WireError(f"this question is about up to {DIRECTIONS} directions")
     found = [rows_against(objective.terms, objective.coordinates, v, AGAINST) for v in asked.arrays["points"]]
     least = session.rows.policy.least_cell
     counts = np.array(found, dtype=np.float64)
-    return {}, np.where(counts > 0.0, np.maximum(session.rows.policy.rounded(counts), least), 0.0)
+    # whether there is a cell of them, not how many: numbers that change at one row would show where it lies
+    return {}, np.where(counts >= least, float(least), 0.0)
 
 
 def _of_score(session: Session, asked: Message) -> Answer:

@@ -29,6 +29,7 @@ __all__ = ["Site", "session_of"]
 Array = NDArray[np.float64]
 
 MOST_SESSIONS = 4
+MOST_AGAINST = 200  # questions about separation in one study: a fit asks once at most
 
 
 def session_of(study: str, nonces: Mapping[str, str], masks: bool, scale: str) -> str:
@@ -172,6 +173,8 @@ class Site:
         most = session.rows.policy.most_scores
         if asked.kind == "score" and self.ledger.answers(self._limited(), "score") >= most:
             raise DisclosureError(f"the site has given all {most} scores of this study, which no mask hides")
+        if asked.kind == "against" and self.ledger.answers(self._limited(), "against") >= MOST_AGAINST:
+            raise DisclosureError(f"the site has counted rows against directions {MOST_AGAINST} times in this study")
         points = self._points(session, asked)
         fields, values = ANSWERS[asked.kind](session, asked)
         arrays: dict[str, NDArray[Any]] = {}

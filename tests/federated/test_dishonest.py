@@ -246,3 +246,45 @@ def test_large_baselines_are_refused_before_they_are_made() -> None:
     arrays = {"units": none, "anchor_mean": none, "anchor_unit": none, "anchor_root": np.zeros((0, 0))}
     with pytest.raises(DisclosureError, match="the model has 50000 parameters"):
         talk.ask("baseline", {**fields, "intercept": True, "shared": None}, arrays, 1)
+
+
+@pytest.mark.bug("federated", "questions with long or odd names made the ledger unreadable, or forged lines in print")
+def test_the_ledger_stays_readable(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    site = Site(DATA, "here", Policy(columns=("x", "y")), ledger=path)
+    for kind in ("x\n2026-01-01T00:00:00Z open", "\x1b[2J", "\ud800"):
+        assert asked_alone(site, kind, {"session": "\ud800" * 50}).kind == "refused"
+    names = [f"{'w' * 60}{k}" for k in range(100)]
+    covariates, more = " + ".join(names), pd.DataFrame(0.0, DATA.index, names)
+    foreign = Site(pd.concat([DATA, more], axis=1), "here", site.policy, ledger=site.ledger)
+    for members in ({"here": ""}, {"here": ""} | {f"{'s' * 70}{k}": "" for k in range(2000)}):
+        for formula in ("y ~ x", f"y ~ {covariates}"):
+            nonce = asked_alone(foreign, "hello", {"version": __version__, "purpose": "fit"}).fields["nonce"]
+            study = Study(formula, members, masks=False)
+            fields = {"study": study.record(), "nonces": dict.fromkeys(members, nonce), "masks": False}
+            answer = asked_alone(foreign, "open", {**fields, "scale": "continuous"})
+            assert (answer.kind == "open") == (formula == "y ~ x"), answer.fields
+    lines = list(Ledger(path).lines())
+    assert len(lines) == len(site.ledger.entries) == 7
+    assert all(line.isprintable() for line in lines)
+    assert len(path.read_bytes()) < 50_000
+    # many members are told apart
+    assert len({entry.get("members") for entry in site.ledger.entries if entry["outcome"] == "answered"}) == 2
+
+
+@pytest.mark.bug("federated", "after a crash in the middle of a line, the ledger could not be used any more")
+def test_a_torn_line_does_not_lose_the_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = Ledger(path)
+    for _ in range(3):
+        ledger.note(study="s", question="gram", outcome="answered")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    again = Ledger(path)
+    assert again.answers("s") == 2
+    assert path.read_bytes() == whole[:-9]  # reading changes nothing
+    again.note(study="s", question="gram", outcome="answered")
+    assert Ledger(path).answers("s") == 3
+    path.write_bytes(whole.replace(b"gram", b'g"am', 1))
+    with pytest.raises(InputError, match=r"line 1 of the ledger .* is damaged"):
+        Ledger(path)

@@ -14,6 +14,7 @@ from anchortm.bases import Basis
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.separation import rows_against
 from anchortm.engine.rows.block_sums import Influence
+from anchortm.federated.ledger import LONGEST
 from anchortm.federated.masks import LARGEST, Masks
 from anchortm.federated.policy import DisclosureError
 from anchortm.federated.shared_anchors import SharedAnchors
@@ -45,6 +46,12 @@ class Session:
         self.batch: Batch | None = None
         self.plans: dict[str, ModelPlan] = {}
         self.objectives: dict[str, RowObjective] = {}
+
+    @property
+    def listed(self) -> str:
+        """Return the members for the ledger; a digest of many."""
+        names = ",".join(self.members)
+        return names if len(names) <= LONGEST else f"{len(self.members)} sites, {digest_of(list(self.members))}"
 
     def read(self) -> Batch:
         """Return the rows as all sites read them."""

@@ -185,7 +185,7 @@ class Site:
         self.ledger.note(
             study=digest,
             session=asked.fields["session"][:16],
-            members=",".join(session.members),
+            members=session.listed,
             question=asked.kind,
             point=points,
             numbers=int(values.size),
@@ -226,7 +226,7 @@ class Site:
         self.ledger.note(
             study=self._counted_as(study),
             session=session[:16],
-            members=",".join(made.members),
+            members=made.listed,
             question="open",
             outcome="answered",
         )
@@ -284,7 +284,7 @@ class Site:
             raw = np.concatenate(objective.coordinates.split(v))
             text = f"{session.study.formula} {asked.kind} {asked.fields['plan']} " + " ".join(f"{x:.8e}" for x in raw)
             found.append(hashlib.sha256(text.encode()).hexdigest()[:32])
-        members = ",".join(session.members)
+        members = session.listed
         for point in found:
             if self.ledger.members_at(point) - {members}:
                 raise DisclosureError(

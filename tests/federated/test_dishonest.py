@@ -288,3 +288,17 @@ def test_a_torn_line_does_not_lose_the_ledger(tmp_path: Path) -> None:
     path.write_bytes(whole.replace(b"gram", b'g"am', 1))
     with pytest.raises(InputError, match=r"line 1 of the ledger .* is damaged"):
         Ledger(path)
+
+
+@pytest.mark.bug("federated", "a coordinator could invent members for a study that a site had agreed to without any")
+def test_members_are_not_invented() -> None:
+    site = Site(DATA, "s0", keys=Keys.generate(), study={"formula": FORMULA})
+    assert site.keys is not None
+    invented = {"s0": site.keys.public, "s1": Keys.generate().public, "s2": Keys.generate().public}
+    nonce = asked_alone(site, "hello", {"version": __version__, "purpose": "fit"}).fields["nonce"]
+    study = {"study": Study(FORMULA, invented).record(), "nonces": dict.fromkeys(invented, nonce), "masks": True}
+    answer = asked_alone(site, "open", {**study, "scale": "continuous"})
+    assert answer.kind == "refused"
+    assert "names no members" in answer.fields["reason"]
+    site.study = Study(FORMULA, masks=False)
+    assert Coordinator(LocalSites([site]), site.study).prepare().n_rows == len(DATA)

@@ -239,8 +239,8 @@ class Site:
             raise DisclosureError("the coordinator's study is not the one that this site has agreed to")
         if self.study is not None and self.study.masks and not self.study.members:
             raise DisclosureError(
-                "the study that this site has agreed to names no members, so that masks hide nothing from a coordinator "
-                "who invents some: list the members with their public keys, or set masks = false"
+                "the study that this site has agreed to names no members, so that masks hide nothing from a "
+                "coordinator who invents some: list the members with their public keys, or set masks = false"
             )
         if not self._nonce or nonces.get(self.name) != self._nonce:
             raise WireError("the session was not begun with this site: say hello first")

@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,42 @@ def test_a_site_that_fails_is_named(hub: Hub, authority: Authority, how: str) ->
             time.sleep(0.01)
         with pytest.raises(SiteLostError, match="'s2' is not connected"):
             Coordinator(hub, STUDY, masks=False).fit(MODEL, xi=1.0)
+
+
+@pytest.mark.bug("federated", "a site could fill the memory of the hub with answers that nobody had asked for")
+def test_answers_without_a_question_end_the_connection(hub: Hub, authority: Authority) -> None:
+    hello = Message("join", {"name": "s0", "version": __version__}).encode()
+    with dialled(hub, authority.sign("s0"), hello) as connection:
+        assert Message.decode(receive(connection)).kind == "welcome"
+        with suppress(OSError):
+            for _ in range(200):
+                send(connection, bytes(2**20))
+    assert hub._answers.qsize() <= 1
+    end = time.monotonic() + 5.0
+    while hub.present and time.monotonic() < end:
+        time.sleep(0.01)
+    assert hub.present == []
+
+
+@pytest.mark.bug("federated", "a site that took no questions held the coordinator for ever")
+def test_a_site_that_takes_no_questions_is_lost(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anchortm.federated.hub.STALLED", 0.5)
+    hello = Message("join", {"name": "s0", "version": __version__}).encode()
+    with Hub(["s0"], authority.sign("hub")) as hub, dialled(hub, authority.sign("s0"), hello) as connection:
+        assert Message.decode(receive(connection)).kind == "welcome"
+        hub.wait(10.0)
+        time.sleep(0.7)  # waiting for an answer has no such limit
+        assert hub.present == ["s0"]
+        start = time.monotonic()
+        with pytest.raises(SiteLostError, match="'s0'"):
+            hub.ask(bytes(40 * 2**20), 5.0, ["s0"])
+        assert time.monotonic() - start < 3.0
+
+
+@pytest.mark.bug("federated", "who had not shown a name yet could send 64 MB")
+def test_the_first_message_is_short(hub: Hub, authority: Authority) -> None:
+    with dialled(hub, authority.sign("s0"), bytes(20_000)) as connection:
+        assert "longer than allowed" in Message.decode(receive(connection)).fields["reason"]
 
 
 def test_a_site_can_join_again_and_the_fit_starts_anew(hub: Hub, authority: Authority) -> None:

@@ -28,7 +28,7 @@ def test_totals_are_exact(n: int) -> None:
     rng = np.random.default_rng(n)
     keys, members = parties(n)
     values = rng.normal(size=(n, 4000)) * 10.0 ** rng.uniform(-8, 9, (1, 4000))
-    parts = [Masks.of(keys[f"s{k}"], f"s{k}", members, "session").hide(values[k], 7) for k in range(n)]
+    parts = [Masks.of(keys[f"s{k}"], f"s{k}", members, "session").hide(values[k], 7, b"") for k in range(n)]
     exact = [sum(map(int, np.round(column * 2.0**60).tolist())) / 2.0**60 for column in values.T]
     np.testing.assert_allclose(total_of(parts), exact, rtol=1e-15, atol=n * 2.0**-60)
 
@@ -37,18 +37,18 @@ def test_one_part_says_nothing_and_a_missing_one_leaves_noise() -> None:
     keys, members = parties(3)
     masks = [Masks.of(keys[name], name, members, "session") for name in members]
     values = np.ones(2000)
-    parts = [mask.hide(values, 1) for mask in masks]
+    parts = [mask.hide(values, 1, b"") for mask in masks]
     assert np.abs(from_fixed(parts[0])).min() > 1e3
     bits = np.unpackbits(parts[0].view(np.uint8))
     assert abs(bits.mean() - 0.5) < 0.01
     assert np.abs(total_of(parts[:2])).min() > 1e3
-    again = masks[0].hide(values, 2)
+    again = masks[0].hide(values, 2, b"")
     assert (again != parts[0]).any(axis=1).all()  # another round, another mask
 
 
 def test_other_sessions_have_other_masks() -> None:
     keys, members = parties(3)
-    one, other = (Masks.of(keys["s0"], "s0", members, session).hide(np.ones(5), 1) for session in ("a", "b"))
+    one, other = (Masks.of(keys["s0"], "s0", members, session).hide(np.ones(5), 1, b"") for session in ("a", "b"))
     assert (one != other).any(axis=1).all()
 
 

@@ -72,3 +72,12 @@ def test_settings_of_a_site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_nvflare() -> None:
     with pytest.raises(UnavailableError, match="pip install nvflare"):
         NVFlareSites().ask(b"", 1.0, [])
+
+
+@pytest.mark.bug("federated", "without a ledger in the settings, each NVFlare job counted answers from zero")
+def test_a_site_has_a_ledger_on_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "site-1.toml"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("ledger")))
+    for settings in (folder, path):
+        monkeypatch.setenv(SETTINGS, str(settings))
+        assert site_of("site-1").ledger.path == folder / "site-1.ledger.jsonl"

@@ -14,6 +14,7 @@ from anchortm.bases import Basis
 from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.separation import rows_against
 from anchortm.engine.rows.block_sums import Influence
+from anchortm.federated.ledger import LONGEST
 from anchortm.federated.masks import LARGEST, Masks
 from anchortm.federated.policy import DisclosureError
 from anchortm.federated.shared_anchors import SharedAnchors
@@ -28,6 +29,7 @@ Array = NDArray[np.float64]
 Answer = tuple[dict[str, Any], Array]  # fields in clear text, and numbers that masks hide
 
 MOST_PLANS = 16
+DIRECTIONS = 3  # in one question about separation: the flattest one, back, and on
 AGAINST = 1e-3  # share of a row's largest number by which a direction must contradict it
 OWN_KINDS, SHARED_KINDS = ("sums", "influence", "steep"), ("shared", "shared_influence", "shared_steep")
 AT_POINTS = ("sums", "influence", "shared", "shared_influence")  # questions about parameters
@@ -44,6 +46,12 @@ class Session:
         self.batch: Batch | None = None
         self.plans: dict[str, ModelPlan] = {}
         self.objectives: dict[str, RowObjective] = {}
+
+    @property
+    def listed(self) -> str:
+        """Return the members for the ledger; a digest of many."""
+        names = ",".join(self.members)
+        return names if len(names) <= LONGEST else f"{len(self.members)} sites, {digest_of(list(self.members))}"
 
     def read(self) -> Batch:
         """Return the rows as all sites read them."""
@@ -174,10 +182,13 @@ def _of_steep(session: Session, asked: Message) -> Answer:
 
 def _of_against(session: Session, asked: Message) -> Answer:
     objective = session.objective(asked)
+    if asked.arrays["points"].shape[0] > DIRECTIONS:
+        raise WireError(f"this question is about up to {DIRECTIONS} directions")
     found = [rows_against(objective.terms, objective.coordinates, v, AGAINST) for v in asked.arrays["points"]]
     least = session.rows.policy.least_cell
     counts = np.array(found, dtype=np.float64)
-    return {}, np.where(counts > 0.0, np.maximum(session.rows.policy.rounded(counts), least), 0.0)
+    # whether there is a cell of them, not how many: numbers that change at one row would show where it lies
+    return {}, np.where(counts >= least, float(least), 0.0)
 
 
 def _of_score(session: Session, asked: Message) -> Answer:

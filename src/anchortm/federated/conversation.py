@@ -82,7 +82,7 @@ class Conversation:
         parts = []
         for name, answer in answers.items():
             try:
-                check_answer(answer, kind, size, self.masked)
+                check_answer(answer, kind, size, self.masked, arrays["points"].shape[0] if "points" in arrays else 0)
             except WireError as error:
                 raise WireError(f"the site {name!r}: {error}") from None
             if size:

@@ -76,7 +76,7 @@ class Facts:
         study, by_site = conversation.study, conversation.facts
         first = by_site[conversation.names[0]]
         for name, own in by_site.items():
-            if set(own["names"]) != set(first["names"]) or set(own["columns"]) != set(first["columns"]):
+            if not _same_columns(own, first):
                 raise InputError(f"the site {name!r} has other columns for this study than {conversation.names[0]!r}")
         columns: dict[str, ColumnFacts] = {}
         alone: list[list[Any]] = []
@@ -156,6 +156,15 @@ def _column(column: str, parts: list[dict[str, Any]], study: Study) -> ColumnFac
         levels = declared = list(study.levels[column])
         kinds = ["category"] if kinds == ["text"] else kinds  # whose levels are not sorted
     return ColumnFacts(column, kinds[0], 0, tuple(levels), tuple(declared))
+
+
+def _same_columns(own: dict[str, Any], first: dict[str, Any]) -> bool:
+    """Return whether two sites have the same columns and anchors for a study."""
+    parts = [
+        (set(one["names"]), set(one["columns"]), one["anchors"] and [*map(sorted, one["anchors"].values())])
+        for one in (own, first)
+    ]
+    return parts[0] == parts[1]
 
 
 def _times(level: Any, parts: list[dict[str, Any]]) -> int:

@@ -31,6 +31,9 @@ LIMIT = MAX_BYTES + 64
 HANDSHAKE = 10.0  # seconds for a site to show its certificate and its name
 MOST_WAITING = 64  # connections that have not shown a certificate yet
 RETRY = 0.5  # seconds between attempts to reach the hub
+MOST_HELLO = 10_000  # bytes of the message with which a site joins
+STALLED = 30.0  # seconds for the other side to take a frame
+KEPT = 100  # reasons why connections were turned away
 
 
 @dataclass(frozen=True)
@@ -76,21 +79,29 @@ def send(connection: socket.socket, data: bytes) -> None:
     connection.sendall(SIZE.pack(len(data)) + data)
 
 
-def receive(connection: socket.socket) -> bytes:
-    """Return one frame; an empty one if the other side has closed the connection."""
-    head = _exactly(connection, SIZE.size)
+def receive(connection: socket.socket, limit: int = LIMIT, patient: bool = False) -> bytes:
+    """Return one frame; an empty one if the other side has closed the connection.
+
+    With ``patient`` the timeout of the connection holds for sending only.
+    """
+    head = _exactly(connection, SIZE.size, patient)
     if not head:
         return b""
     (size,) = SIZE.unpack(head)
-    if size > LIMIT:
+    if size > limit:
         raise WireError(f"a frame of {size} bytes is longer than allowed")
-    return _exactly(connection, size)
+    return _exactly(connection, size, patient)
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
+def _exactly(connection: socket.socket, size: int, patient: bool) -> bytes:
     parts, left = [], size
     while left:
-        part = connection.recv(min(left, 2**20))
+        try:
+            part = connection.recv(min(left, 2**20))
+        except TimeoutError:
+            if patient:
+                continue
+            raise
         if not part:
             return b""
         parts.append(part)
@@ -136,6 +147,7 @@ class Hub:
         self._socket.settimeout(0.2)
         self._sites: dict[str, ssl.SSLSocket] = {}
         self._owed: dict[ssl.SSLSocket, int] = {}  # answers that have not come yet
+        self._due: dict[ssl.SSLSocket, int] = {}  # answers that have not been read yet
         self._answers: queue.Queue[tuple[str, ssl.SSLSocket, bytes, str]] = queue.Queue()
         self._lock, self._joined, self._closed = threading.Lock(), threading.Condition(), False
         self._turns = threading.Semaphore(MOST_WAITING)
@@ -176,6 +188,8 @@ class Hub:
             if connection is None:
                 raise SiteLostError(f"the site {name!r} is not connected")
             try:
+                with self._lock:
+                    self._due[connection] = self._due.get(connection, 0) + 1
                 send(connection, question)
                 self._owed[connection] = self._owed.get(connection, 0) + 1
             except OSError:
@@ -228,11 +242,11 @@ class Hub:
             with self._lock:
                 if name in self._sites:
                     raise WireError(f"the site {name!r} is connected already")
-                own.settimeout(None)
+                own.settimeout(STALLED)
                 self._sites[name] = own
             send(own, Message("welcome", {"version": __version__}).encode())
         except (OSError, WireError) as error:
-            self.refused.append(str(error)[:200])
+            self.refused[KEPT - 1 :] = [str(error)[:200]]
             if isinstance(error, WireError):
                 with suppress(OSError):
                     send(connection, Message("refused", {"rule": "protocol", "reason": str(error)}).encode())
@@ -246,7 +260,7 @@ class Hub:
 
     def _name(self, connection: ssl.SSLSocket) -> str:
         """Return the name of a site that may join."""
-        first = Message.decode(receive(connection))
+        first = Message.decode(receive(connection, MOST_HELLO))
         if first.kind != "join" or set(first.fields) != {"name", "version"} or first.arrays:
             raise WireError("the first message of a site must say who joins")
         if first.fields["version"] != __version__:
@@ -262,10 +276,15 @@ class Hub:
         """Pass on the answers of one site, and the end of its connection."""
         while True:
             try:
-                answer = receive(connection)
+                answer = receive(connection, patient=True)
                 problem = "" if answer else "has closed its connection"
             except (OSError, WireError) as error:
                 answer, problem = b"", f"is lost: {error}"
+            with self._lock:  # else a site could fill the memory with answers
+                if not problem and not self._due.get(connection):
+                    answer, problem = b"", "has answered where nothing was asked"
+                elif not problem:
+                    self._due[connection] -= 1
             self._answers.put((name, connection, answer, problem))
             if problem:
                 self._lose(name, connection)
@@ -275,7 +294,8 @@ class Hub:
         """Give a connection up: an answer that comes later must not be taken for one to another question."""
         with self._lock:
             if self._sites.get(name) is connection:
-                self._owed.pop(self._sites.pop(name), None)
+                self._owed.pop(self._sites[name], None)
+                self._due.pop(self._sites.pop(name), None)
         if connection is not None:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -350,10 +370,10 @@ def join_hub(
             raise InputError(f"the hub has turned this site away: {error}") from None
         if welcome.kind != "welcome":
             raise InputError(f"the hub has turned this site away: {str(welcome.fields.get('reason'))[:300]}")
-        connection.settimeout(None)
+        connection.settimeout(STALLED)
         while True:
             try:
-                question = receive(connection)
+                question = receive(connection, patient=True)
             except (OSError, WireError):
                 question = b""
             if not question:

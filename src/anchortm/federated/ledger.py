@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -14,7 +15,8 @@ from anchortm.exceptions import InputError
 
 __all__ = ["Ledger"]
 
-MAX_LINE = 10_000
+MAX_LINE = 100_000
+LONGEST = 1_000  # of what a coordinator can make long, such as the reason of a refusal
 FIELDS = ("time", "study", "session", "members", "question", "point", "numbers", "outcome")
 
 
@@ -40,9 +42,13 @@ class Ledger:
         self.entries: list[dict[str, Any]] = []
         self._answers: Counter[object] = Counter()
         self._members: dict[str, set[str]] = {}
+        self._torn: int | None = None  # where a line begins that was not written to its end
         if self.path is not None and self.path.exists():
-            for entry in _read(self.path):
-                self._keep(entry)
+            for at, entry in _read(self.path):
+                if entry is None:
+                    self._torn = at
+                else:
+                    self._keep(entry)
 
     def note(self, **fields: object) -> None:
         """Write down one question, with its time.
@@ -55,12 +61,17 @@ class Ledger:
         >>> ledger.answers("s1")
         0
         """
-        entry: dict[str, Any] = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **fields}
+        entry: dict[str, Any] = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        entry |= {name: _short(value) for name, value in fields.items()}
         if self.path is not None:
             try:
+                if self._torn is not None:
+                    os.truncate(self.path, self._torn)
+                    self._torn = None
                 with open(self.path, "a", encoding="utf-8") as file:
                     file.write(json.dumps(entry) + "\n")
                     file.flush()
+                    os.fsync(file.fileno())
             except OSError as error:
                 raise InputError(f"cannot write the ledger {self.path}: {error.strerror or error}") from None
         self._keep(entry)
@@ -69,13 +80,16 @@ class Ledger:
         """Remember an entry."""
         self.entries.append(entry)
         if entry.get("outcome") == "answered":
-            study = str(entry.get("study"))
-            self._answers.update([study, (study, entry.get("question"))])
-            for point in entry.get("point") or ():
+            study, question, points = str(entry.get("study")), entry.get("question"), entry.get("point") or ()
+            for counted in (study, (study, question), None, (None, question)):
+                self._answers[counted] += max(1, len(points))
+            for point in points:
                 self._members.setdefault(str(point), set()).add(str(entry.get("members")))
 
-    def answers(self, study: str, question: str | None = None) -> int:
-        """Return how many questions of a study, or how many of one kind, were answered.
+    def answers(self, study: str | None, question: str | None = None) -> int:
+        """Return how many answers were given in a study, or to questions of one kind; in all studies if it is None.
+
+        Each point of a question counts as one answer.
 
         Examples
         --------
@@ -111,20 +125,40 @@ class Ledger:
         """
         for e in self.entries:
             numbers = f"{e.get('numbers', 0)} numbers"
-            yield f"{e['time']} {e.get('question', '')!s:<12} {numbers:>13}  {e.get('outcome', '')}"
+            yield _visible(f"{e['time']} {e.get('question', '')!s:<12} {numbers:>13}  {e.get('outcome', '')}")
 
 
-def _read(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a file."""
+def _short(value: object) -> object:
+    """Return a text that fits into a line; long ones keep a digest, so that different ones stay different."""
+    if not isinstance(value, str) or len(value) <= LONGEST:
+        return value
+    return f"{value[:LONGEST]}... ({hashlib.sha256(value.encode('utf-8', 'backslashreplace')).hexdigest()})"
+
+
+def _visible(text: str) -> str:
+    """Return a text without line breaks and control characters, by which a coordinator could forge lines."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _read(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the entries of a file and where they begin; None for a last line that was not written to its end.
+
+    Such a line is left by a crash: the answer to its question has not left the site.
+    """
+    at = 0
     try:
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
+        with open(path, "rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
                 try:
                     entry = json.loads(line) if len(line) <= MAX_LINE else None
                 except (ValueError, RecursionError):
                     entry = None
+                if not line.endswith(b"\n") and len(line) <= MAX_LINE:
+                    yield at, None
+                    return
                 if not isinstance(entry, dict) or "time" not in entry:
                     raise InputError(f"line {number} of the ledger {path} is damaged: move the file away, and ask why")
-                yield entry
-    except (OSError, UnicodeDecodeError) as error:
+                yield at, entry
+                at += len(line)
+    except OSError as error:
         raise InputError(f"cannot read the ledger {path}: {error}") from None

@@ -1,14 +1,16 @@
 """Masks that cancel in sums over sites, and the keys that make them.
 
 Each pair of sites shares a key that nobody else knows (X25519, then HKDF over the session). For each round the key
-makes a stream of 128-bit numbers (SHAKE-256); one site of the pair adds it and the other subtracts it. What a site
-sends looks random, and the sum over all sites is exact: numbers are integers modulo 2^128, in units of 2^-80.
+makes a stream of 128-bit numbers (SHAKE-256) for one question; one site of the pair adds it and the other subtracts
+it. What a site sends looks random, and the sum over all sites is exact: numbers are integers modulo 2^128, in units of
+2^-80.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +24,7 @@ from anchortm.exceptions import InputError, UnavailableError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-__all__ = ["FEWEST_SITES", "LARGEST", "Keys", "Masks", "from_fixed", "to_fixed", "total_of"]
+__all__ = ["FEWEST_SITES", "LARGEST", "Keys", "Masks", "from_fixed", "noise", "to_fixed", "total_of"]
 
 Array = NDArray[np.float64]
 Fixed = NDArray[np.uint64]
@@ -63,6 +65,14 @@ def negative(a: Fixed) -> Fixed:
     """Return 2^128 minus each number."""
     low = ~a[..., 1] + np.uint64(1)
     return np.stack([~a[..., 0] + (low == 0), low], axis=-1)
+
+
+def noise(shape: tuple[int, ...]) -> Fixed:
+    """Return random numbers of 128 bits, in place of numbers that a site withholds: no total can be read then."""
+    import secrets
+
+    size = math.prod(shape)
+    return np.frombuffer(secrets.token_bytes(16 * size), "<u8").reshape(*shape, 2)
 
 
 def total_of(parts: Sequence[Fixed]) -> Array:
@@ -179,11 +189,16 @@ class Masks:
             pairs.append((hkdf(keys.shared(public), info.encode()), name < other))
         return cls(tuple(pairs))
 
-    def hide(self, values: Array, round_: int) -> Fixed:
-        """Return numbers behind the masks of a round; no two questions may have the same round."""
+    def hide(self, values: Array, round_: int, question: bytes) -> Fixed:
+        """Return numbers behind the masks of a round; no two questions may have the same round.
+
+        The masks belong to the question, byte by byte: they do not cancel in the answers to different questions.
+        Otherwise a coordinator could ask one site about other parameters than the rest, and subtract.
+        """
         hidden = to_fixed(values)
+        about = round_.to_bytes(8, "big") + hashlib.sha256(question).digest()
         for key, adds in self.pairs:
-            stream = hashlib.shake_256(key + round_.to_bytes(8, "big")).digest(16 * values.size)
+            stream = hashlib.shake_256(key + about).digest(16 * values.size)
             mask = np.frombuffer(stream, "<u8").reshape(values.size, 2)
             hidden = add(hidden, mask if adds else negative(mask))
         return hidden

@@ -61,7 +61,8 @@ def site_of(name: str) -> Site:
     masks = settings.get("masks")
     keys = None if masks is None else Keys(bytes.fromhex(read_bytes(masks, 1000).decode().strip()))
     policy = Policy.of(settings["policy"]) if "policy" in settings else None
-    more = {"study": settings["study"], "ledger": settings.get("ledger")}
+    ledger = settings.get("ledger", path.with_name(f"{name}.ledger.jsonl"))  # answers are counted over all jobs
+    more = {"study": settings["study"], "ledger": ledger}
     return Site(table, name, policy, settings.get("environments"), keys, **more)
 
 

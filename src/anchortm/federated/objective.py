@@ -128,7 +128,7 @@ class RemoteLoss:
         return bool(self.ask("steep", {"xi": xi}, v[None, :], 1).total[0] > 0.5)
 
     def against(self, directions: Array) -> Array:
-        """Return about how many rows lose likelihood along each direction."""
+        """Return 0 for directions along which no site has a cell of rows that lose likelihood, else more."""
         return np.asarray(self.ask("against", {}, directions, 1).total, dtype=np.float64)
 
 

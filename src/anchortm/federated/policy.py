@@ -46,7 +46,8 @@ class Policy:
         the coordinator asks about. Steep parameters that single out rows have few. The same is asked of one over the
         slope of the baseline at exact outcomes, or an eighth of these; 0 turns both rules off.
     most_answers : int
-        Most answers in one study, over all runs that the ledger knows.
+        Most answers in one study, over all runs that the ledger knows and all lists of members. Each point of a
+        question counts. A site that has agreed to no study counts all its answers.
     most_scores : int
         Most answers about the fit of a single model at the site alone, which no mask hides.
     most_levels : int

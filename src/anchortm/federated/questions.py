@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.plain_values import is_count, is_flag, is_number, is_strength, is_text, list_of
+from anchortm._util.plain_values import is_count, is_flag, is_parameter, is_strength, is_text, list_of
 from anchortm.federated.wire import Message, WireError
 
 __all__ = ["KINDS", "MOST_POINTS", "QUESTIONS", "check_answer", "check_question"]
@@ -18,6 +19,8 @@ Test = Callable[[Any], bool]
 KINDS = ("exact", "left", "right", "interval")  # of rows, in the order in which they are counted
 MOST_POINTS = 64  # parameters in one question
 SCALES = ("continuous", "ordinal", "count")
+COLUMNS = ("category", "text", "code", "number")  # kinds of covariates
+MOST_ROWS = 2**53
 
 
 def is_table(of: Test) -> Test:
@@ -118,20 +121,61 @@ def finite(values: NDArray[Any]) -> bool:
     return bool(np.isfinite(values).all())
 
 
+def record_of(tests: dict[str, Test]) -> Test:
+    """Return a test of tables with these fields, each with a test of its own."""
+    return lambda value: (
+        isinstance(value, dict) and set(value) == set(tests) and all(test(value[name]) for name, test in tests.items())
+    )
+
+
+def is_public(value: Any) -> bool:
+    """Return whether a value is a public key, or the empty text of a site without keys."""
+    return value == "" or (isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef"))
+
+
+def is_total(value: Any) -> bool:
+    """Return whether a value is a finite number that can be computed with."""
+    return is_parameter(value) and math.isfinite(value)
+
+
+PLAIN = list_of(is_level)
+COLUMN = record_of({"kind": lambda kind: kind in COLUMNS, "levels": PLAIN, "declared": PLAIN})
+ANCHORS = record_of({"factors": is_table(PLAIN), "numbers": list_of(is_text)})
+FACTS = record_of(
+    {
+        "names": list_of(is_text),
+        "columns": is_table(COLUMN),
+        "classes": PLAIN,
+        "declared": lambda value: value is None or PLAIN(value),
+        "time": is_flag,
+        "kinds": list_of(lambda kind: kind in (*KINDS, "truncated")),
+        "anchors": lambda value: value is None or ANCHORS(value),
+    }
+)
 ANSWERS: dict[str, dict[str, Test]] = {
-    "hello": {"name": is_text, "version": is_text, "nonce": is_text, "public": is_text, "study": is_text},
-    "open": {"session": is_text, "facts": RECORD, "fingerprint": is_text},
-    "score": {"n": is_count, "weight": is_number, "loglik": is_number, "events": is_count},
+    "hello": {"name": is_text, "version": is_text, "nonce": is_text, "public": is_public, "study": is_text},
+    "open": {"session": is_text, "facts": FACTS, "fingerprint": is_text},
+    "score": {
+        "n": lambda n: is_count(n) and 0 < n < MOST_ROWS,
+        "weight": lambda weight: is_total(weight) and weight > 0.0,
+        "loglik": is_total,
+        "events": lambda n: is_count(n) and n < MOST_ROWS,
+    },
     "sums": {"statuses": list_of(is_text)},
     "shared": {"statuses": list_of(is_text)},
 }
 
 
-def check_answer(answer: Message, kind: str, size: int, masked: bool) -> None:
-    """Refuse an answer whose fields are not as they should be; ``size`` is how many numbers were asked for."""
+def check_answer(answer: Message, kind: str, size: int, masked: bool, points: int = 0) -> None:
+    """Refuse an answer whose fields are not as they should be.
+
+    ``size`` is how many numbers were asked for, and ``points`` at how many parameters.
+    """
     if answer.kind != kind:
         raise WireError(f"the answer is {answer.kind[:40]!r}, and the question was {kind!r}")
     check_fields(answer, ANSWERS.get(kind, {}), None)
+    if len(answer.fields.get("statuses", ())) != points * ("statuses" in answer.fields):
+        raise WireError(f"the answer {kind!r} is about another number of points than were asked about")
     if set(answer.arrays) != ({"sums"} if size else set()):
         raise WireError(f"the answer {kind!r} has unknown or missing numbers")
     if not size:

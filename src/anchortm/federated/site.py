@@ -17,7 +17,7 @@ from anchortm._typing import Table
 from anchortm.exceptions import AnchorTMError, InputError, MissingValueError
 from anchortm.federated.answers import ANSWERS, AT_POINTS, Session
 from anchortm.federated.ledger import Ledger
-from anchortm.federated.masks import FEWEST_SITES, Keys, Masks
+from anchortm.federated.masks import FEWEST_SITES, Fixed, Keys, Masks, noise
 from anchortm.federated.policy import DisclosureError, Policy
 from anchortm.federated.questions import check_question
 from anchortm.federated.site_rows import Design, SiteRows, content_of, table_of
@@ -29,6 +29,7 @@ __all__ = ["Site", "session_of"]
 Array = NDArray[np.float64]
 
 MOST_SESSIONS = 4
+MOST_AGAINST = 200  # questions about separation in one study: a fit asks once at most
 
 
 def session_of(study: str, nonces: Mapping[str, str], masks: bool, scale: str) -> str:
@@ -117,7 +118,7 @@ class Site:
             asked = Message.decode(question)
             check_question(asked)
             with np.errstate(all="ignore"):
-                return self._answered(asked).encode()
+                return self._answered(asked, question).encode()
         except AnchorTMError as error:
             text, rule = _safe(error)
         except Exception as error:
@@ -161,29 +162,30 @@ class Site:
 
     # questions
 
-    def _answered(self, asked: Message) -> Message:
+    def _answered(self, asked: Message, question: bytes) -> Message:
         if asked.kind == "hello":
             return self._hello(asked)
         if asked.kind == "open":
             return self._open(asked)
         session = self._session(asked)
-        digest = session.study.digest
-        if self.ledger.answers(digest) >= session.rows.policy.most_answers:
-            raise DisclosureError(f"the site has given all {session.rows.policy.most_answers} answers of this study")
+        digest = self._counted_as(session.study)
+        self._check_number(session.rows.policy)
         most = session.rows.policy.most_scores
-        if asked.kind == "score" and self.ledger.answers(digest, "score") >= most:
+        if asked.kind == "score" and self.ledger.answers(self._limited(), "score") >= most:
             raise DisclosureError(f"the site has given all {most} scores of this study, which no mask hides")
+        if asked.kind == "against" and self.ledger.answers(self._limited(), "against") >= MOST_AGAINST:
+            raise DisclosureError(f"the site has counted rows against directions {MOST_AGAINST} times in this study")
         points = self._points(session, asked)
         fields, values = ANSWERS[asked.kind](session, asked)
         arrays: dict[str, NDArray[Any]] = {}
         if values.size and session.masks is not None:
-            arrays["sums"] = session.masks.hide(values, asked.fields["round"])
+            arrays["sums"] = _withheld(fields, session.masks.hide(values, asked.fields["round"], question))
         elif values.size:
             arrays["sums"] = values
         self.ledger.note(
             study=digest,
             session=asked.fields["session"][:16],
-            members=",".join(session.members),
+            members=session.listed,
             question=asked.kind,
             point=points,
             numbers=int(values.size),
@@ -216,14 +218,15 @@ class Site:
             masks = Masks.of(self.keys, self.name, members, session)
         table = table_of(self.data, study, self.name, self.environments)
         rows = SiteRows(table, study, study.strict(self.policy), scale)
+        self._check_number(rows.policy)
         facts = rows.described()
         self._nonce = ""
         made = Session(study, tuple(sorted(nonces)), masks, rows, content_of(table))
         self._sessions = {**dict(list(self._sessions.items())[1 - MOST_SESSIONS :]), session: made}
         self.ledger.note(
-            study=study.digest,
+            study=self._counted_as(study),
             session=session[:16],
-            members=",".join(made.members),
+            members=made.listed,
             question="open",
             outcome="answered",
         )
@@ -234,12 +237,31 @@ class Site:
         """Refuse sessions that this site has not agreed to, or that were not begun with it."""
         if self.study is not None and not _agrees(study, self.study):
             raise DisclosureError("the coordinator's study is not the one that this site has agreed to")
+        if self.study is not None and self.study.masks and not self.study.members:
+            raise DisclosureError(
+                "the study that this site has agreed to names no members, so that masks hide nothing from a "
+                "coordinator who invents some: list the members with their public keys, or set masks = false"
+            )
         if not self._nonce or nonces.get(self.name) != self._nonce:
             raise WireError("the session was not begun with this site: say hello first")
         if not set(nonces) <= set(study.members):
             raise DisclosureError("the session has sites that are not members of the study")
-        if study.masks and not masked and len(nonces) >= FEWEST_SITES:
+        members = study.members if self.study is None or not self.study.members else self.study.members
+        if study.masks and not masked and len(members) >= FEWEST_SITES:
             raise DisclosureError("the study asks for masks, and the coordinator does not use them")
+
+    def _counted_as(self, study: Study) -> str:
+        """Return the study under which answers are counted: the agreed one, also if members are left out of it."""
+        return study.digest if self.study is None else self.study.digest
+
+    def _limited(self) -> str | None:
+        """Return the study whose answers are limited; None for those of all, as the coordinator can change it."""
+        return None if self.study is None else self.study.digest
+
+    def _check_number(self, policy: Policy) -> None:
+        """Refuse more answers than the policy allows."""
+        if self.ledger.answers(self._limited()) >= policy.most_answers:
+            raise DisclosureError(f"the site has given all {policy.most_answers} answers of this study")
 
     @property
     def _secret(self) -> bytes:
@@ -267,7 +289,7 @@ class Site:
             raw = np.concatenate(objective.coordinates.split(v))
             text = f"{session.study.formula} {asked.kind} {asked.fields['plan']} " + " ".join(f"{x:.8e}" for x in raw)
             found.append(hashlib.sha256(text.encode()).hexdigest()[:32])
-        members = ",".join(session.members)
+        members = session.listed
         for point in found:
             if self.ledger.members_at(point) - {members}:
                 raise DisclosureError(
@@ -278,7 +300,22 @@ class Site:
 
     def _study_digest(self, fields: Mapping[str, Any]) -> str:
         session = self._sessions.get(str(fields.get("session", "")))
-        return "" if session is None else session.study.digest
+        return "" if session is None else self._counted_as(session.study)
+
+
+def _withheld(fields: Mapping[str, Any], hidden: Fixed) -> Fixed:
+    """Return masked sums, with noise at points where the site keeps them to itself.
+
+    Without noise the total there would be that of the other sites, and the next one nearby would show this site's.
+    """
+    statuses = fields.get("statuses", [])
+    if all(status == "ok" for status in statuses):
+        return hidden
+    by_point = hidden.reshape(len(statuses), -1, 2).copy()
+    for k, status in enumerate(statuses):
+        if status != "ok":
+            by_point[k] = noise(by_point.shape[1:2])
+    return by_point.reshape(hidden.shape)
 
 
 def _agrees(sent: Study, own: Study) -> bool:

@@ -237,6 +237,8 @@ class SiteRows:
     def _check_edges(edges: Array, values: Array) -> None:
         """Refuse edges between which a value could be searched for, by asking again with others."""
         middle = float(np.subtract(*np.quantile(values, [0.75, 0.25])))
+        if middle == 0.0:  # more than half of the rows have one value, and the others must not be searched for
+            middle = float(np.std(values))
         if not on_the_grid(edges) or (edges.size == BINS and edges[1] - edges[0] < FINEST * middle):
             raise DisclosureError("the edges of a histogram are finer than sums need, or not on the fixed grid")
 
@@ -299,6 +301,7 @@ class SiteRows:
 
     def baseline(self, plan: ModelPlan, batch: Batch, units: Array) -> Array:
         """Return sums and sums of squares of the columns of the baseline in units."""
+        self.policy.check_rows(self.n_rows, plan.basis.n_parameters + batch.X.shape[1])  # before they are made
         support = getattr(plan.basis, "support", None)
         if support is not None:
             at = self._curve[0]

@@ -84,6 +84,8 @@ QUESTIONS: dict[str, tuple[dict[str, Test], dict[str, int]]] = {
     ),
     "against": ({"plan": is_text}, {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}),
     "score": ({"plan": is_text}, {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}),
+    "need": ({"plan": is_text}, POINTS),
+    "calibration": ({"plan": is_text, "seed": is_count}, POINTS),  # one point for each site
 }
 ALWAYS: dict[str, Test] = {"session": is_text, "round": is_count}  # but for hello and open
 
@@ -122,6 +124,7 @@ ANSWERS: dict[str, dict[str, Test]] = {
     "hello": {"name": is_text, "version": is_text, "nonce": is_text, "public": is_text, "study": is_text},
     "open": {"session": is_text, "facts": RECORD, "fingerprint": is_text},
     "score": {"n": is_count, "weight": is_number, "loglik": is_number, "events": is_count},
+    "calibration": {"cell": is_count},
     "sums": {"statuses": list_of(is_text)},
     "shared": {"statuses": list_of(is_text)},
 }

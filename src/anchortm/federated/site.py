@@ -173,6 +173,9 @@ class Site:
         most = session.rows.policy.most_scores
         if asked.kind == "score" and self.ledger.answers(digest, "score") >= most:
             raise DisclosureError(f"the site has given all {most} scores of this study, which no mask hides")
+        most = session.rows.policy.most_calibrations
+        if asked.kind == "calibration" and self.ledger.answers(digest, "calibration") >= most:
+            raise DisclosureError(f"the site has given all {most} counts of predicted probabilities of this study")
         points = self._points(session, asked)
         fields, values = ANSWERS[asked.kind](session, asked)
         arrays: dict[str, NDArray[Any]] = {}
@@ -218,8 +221,11 @@ class Site:
         rows = SiteRows(table, study, study.strict(self.policy), scale)
         facts = rows.described()
         self._nonce = ""
-        made = Session(study, tuple(sorted(nonces)), masks, rows, content_of(table))
-        self._sessions = {**dict(list(self._sessions.items())[1 - MOST_SESSIONS :]), session: made}
+        own = self.name, self._secret
+        made = Session(study, tuple(sorted(nonces)), masks, rows, content_of(table), own)
+        while len(self._sessions) >= MOST_SESSIONS:  # those with all sites stay while single sites are left out
+            self._sessions.pop(min(self._sessions, key=lambda one: len(self._sessions[one].members)))
+        self._sessions[session] = made
         self.ledger.note(
             study=study.digest,
             session=session[:16],

@@ -68,7 +68,7 @@ class CountedCalibration:
     Examples
     --------
     >>> import numpy as np
-    >>> from anchortm.federated.assessment import CountedCalibration
+    >>> from anchortm.federated import CountedCalibration
     >>> found = CountedCalibration({0.0: np.full(10, 20.0)}, {0.0: np.array([100.0, 40.0, 20.0])}, 200, 4, 5)
     >>> found.coverage(0.0), round(found.rounding_error, 3)
     (array([0.5, 0.8, 0.9]), 0.025)
@@ -180,7 +180,11 @@ class FederatedAssessment:
         rows = []
         for k, xi in enumerate(xis):
             ml = {"gain": 0.0, "se": 0.0, "pvalue": math.nan}
-            row = ml if test is None or k == 0 else {"gain": test[0][k - 1], "se": test[1][k - 1], "pvalue": test[2][k - 1]}
+            row = (
+                ml
+                if test is None or k == 0
+                else {"gain": test[0][k - 1], "se": test[1][k - 1], "pvalue": test[2][k - 1]}
+            )
             known = self.calibration is not None and xi in self.calibration.bins
             inside = self.calibration.coverage(xi) if known and self.calibration else np.full(len(LEVELS), math.nan)
             rows.append({"xi": xi, **row, **dict(zip(_names(), inside.tolist(), strict=True))})
@@ -206,7 +210,7 @@ class FederatedAssessment:
         if self.left_out is not None:
             own = frame[["gain", "se", "pvalue"]].iloc[1:]
             made.append(Part("Gain over maximum likelihood at left-out sites, per row (higher is better)", [], own))
-            made.append(Part("By site", [], self.gains()))
+            made.append(Part("By site", [], self.gains().rename(columns="xi = {:g}".format).rename_axis(columns=None)))
         if self.calibration is not None:
             own = frame[_names()].dropna()
             made.append(Part("Intervals for left-out sites", [self.calibration.sentence], own))
@@ -282,16 +286,16 @@ def advice_of(gains: pd.DataFrame) -> Advice:
     won, lost = int((own > 0.0).sum()), int((own < 0.0).sum())
     if better.any():
         text = (
-            f"Anchoring with xi = {xi:g} predicts {won} of {own.size} left-out sites better than maximum likelihood, on "
-            f"average by more than chance (p = {pvalue[best]:.2g})."
+            f"Anchoring with xi = {xi:g} predicts {won} of {own.size} left-out sites better than maximum likelihood, "
+            f"on average by more than chance (p = {pvalue[best]:.2g})."
         )
         ends = (float(mean[best] - LEVEL * error[best]), float(mean[best] + LEVEL * error[best]))
         advice = Advice("like", "anchored", xi, "clear", float(mean[best]), ends, "90 % interval over sites")
         return replace(advice, reasons=(text,))
     if mean[best] > GAIN:
         text = (
-            f"The data do not decide: xi = {xi:g} gains {signed(mean[best])} per row on average over {own.size} left-out "
-            f"sites ({won} gain, {lost} lose), but that may be chance (p = {pvalue[best]:.2g})."
+            f"The data do not decide: xi = {xi:g} gains {signed(mean[best])} per row on average over {own.size} "
+            f"left-out sites ({won} gain, {lost} lose), but that may be chance (p = {pvalue[best]:.2g})."
         )
         return Advice("like", confidence="undecided", reasons=(text,))
     text = (

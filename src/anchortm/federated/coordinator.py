@@ -397,11 +397,10 @@ class Coordinator:
         from anchortm.federated.assessment import assessed
 
         asked = sorted({0.0, *several_xi(xis)})
-        for xi in asked:
-            self._at(model, xi).specification().check_xi()
         if len(asked) == 1:
             raise InputError("assess compares values of xi with 0: give at least one above 0, such as xis=[1, 3, 10]")
-        problem, kept, name = self.problem(self._at(model, 0.0)), {}, type(model).__name__
+        problem, name = self.problem(self._at(model, 0.0)), type(model).__name__
+        kept: Kept = {}
         return assessed(problem, name, asked, self._left_out(problem, name, asked, kept), kept)
 
     def _left_out(
@@ -410,6 +409,9 @@ class Coordinator:
         """Return the table of left-out sites, or why there are too few sites for it."""
         from anchortm.federated.left_out import leave_one_site_out
 
+        wrong = [xi for xi in xis if not 0.0 <= xi < float("inf")]
+        if wrong:
+            raise InputError(f"xis must be finite numbers from 0 for sites, not {wrong[0]:g}")
         conversation = problem.data.conversation
         n, fewest = len(conversation.names), FEWEST_SITES + 1 if conversation.masked else 2
         if n < fewest:

@@ -335,7 +335,9 @@ class SiteRows:
             geometry=None if plan.shared is None else plan.shared.projection,
         )
 
-    def calibration(self, plan: ModelPlan, batch: Batch, theta: Array, beta: Array, draws: np.random.Generator) -> Array:
+    def calibration(
+        self, plan: ModelPlan, batch: Batch, theta: Array, beta: Array, draws: np.random.Generator
+    ) -> Array:
         """Return numbers of rows by predicted probability of their outcome, in ten bins; and outside of intervals.
 
         Rows that are censored or discrete take a random number between the probabilities at their two ends.

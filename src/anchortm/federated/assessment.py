@@ -300,7 +300,7 @@ def advice_of(gains: pd.DataFrame) -> Advice:
         return Advice("like", confidence="undecided", reasons=(text,))
     text = (
         f"No xi predicts the {own.size} left-out sites better than maximum likelihood by more than {GAIN:g} per row on "
-        f"average (the best, {xi:g}, changes it by {signed(mean[best], 3)})."
+        f"average (the best, xi = {xi:g}, changes it by {signed(mean[best], 3)})."
     )
     return Advice("like", confidence="keep", reasons=(text,))
 

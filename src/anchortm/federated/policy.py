@@ -229,7 +229,7 @@ most_scores=200, most_calibrations=20, most_levels=40, columns=())
         >>> import numpy as np
         >>> from anchortm.federated import Policy
         >>> many = Policy().rounded_at_random(np.full(10_000, 3), np.random.default_rng(0))
-        >>> np.unique(many), many.mean().round(1)
+        >>> np.unique(many), round(float(many.mean()), 1)
         (array([0., 5.]), 3.0)
         """
         shares = np.asarray(counts, dtype=np.float64) / self.least_cell

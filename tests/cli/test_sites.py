@@ -101,9 +101,19 @@ def test_left_out_sites_over_tls(hub: str, capsys: pytest.CaptureFixture[str]) -
     assert len(found) == 8
 
 
+def test_an_assessment_over_tls(hub: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(asked(hub, "assess", "-x", "0,1", "--order", "4")) == 0
+    printed = capsys.readouterr()
+    assert "rounds" in printed.err
+    for words in ("At a place like these", "Intervals for left-out sites", "Not computed", "conformal intervals"):
+        assert words in " ".join(printed.out.split())
+
+
 @pytest.mark.parametrize(
     ("line", "match"),
     [
+        (["assess", "--sites", "study.toml", "-m", "lm", "-f", FORMULA, "--labels", "5"], "single rows stay at the"),
+        (["assess", "-m", "lm", "-f", "y ~ x"], "name a table, or a study with --sites"),
         (["fit", "-m", "lm", "-f", "y ~ x"], "name a table, or a study with --sites"),
         (["fit", "s0.csv", "--sites", "study.toml", "-m", "lm", "-f", FORMULA], "takes the place of the table"),
         (["fit", "--sites", "study.toml", "-m", "lm", "-f", "y ~ x"], "not that of the study"),

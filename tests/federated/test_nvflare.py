@@ -42,18 +42,24 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.skipif(not HERE, reason="nvflare is not installed")
 @pytest.mark.slow
-def test_a_fit_in_the_simulator(folder: Path) -> None:
+@pytest.mark.parametrize("where", ["simulator", "poc"])
+def test_a_fit_by_a_job(where: str, folder: Path) -> None:
+    """In the simulator; and as a POC, with a server and three clients as processes that have certificates."""
+    beside = str(Path(sys.executable).parent)  # the commands that a POC starts
+    settings = {SETTINGS: str(folder), "NVFLARE_POC_WORKSPACE": str(folder / "poc")}
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.pathsep.join([beside, os.environ["PATH"]])}
     subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, str(ROOT / "tests" / "federated" / "toy_nvflare_job.py"), str(folder)],
-        env={**os.environ, SETTINGS: str(folder), "PYTHONPATH": os.pathsep.join(sys.path)},
+        [sys.executable, str(ROOT / "tests" / "federated" / "toy_nvflare_job.py"), str(folder), where],
+        env={**os.environ, **settings, **paths},
         check=True,
-        timeout=120,
+        timeout=170,
         capture_output=True,
     )
     own = atm.ContinuousLogit.from_formula(FORMULA, DATA, order=5, support=(0.5, 4.0), xi=1.0)
     np.testing.assert_allclose(atm.load(folder / "model.json").coef_, own.coef_, atol=1e-10)
     assert json.loads((folder / "model.json.facts").read_text())["rounds"] <= 25
     assert "influence" in (folder / "site-2.jsonl").read_text()
+    assert not (folder / "poc").exists()  # stopped, and cleaned up
 
 
 def test_settings_of_a_site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

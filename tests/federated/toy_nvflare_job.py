@@ -1,13 +1,12 @@
-"""The server of an NVFlare job that fits to sites, and a run of it in the simulator: folder, formula and result."""
+"""The server of an NVFlare job that fits to sites, and a run of it in the simulator or as a POC."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
 from nvflare.collab import CollabRecipe, collab
-from nvflare.recipe import SimEnv
+from nvflare.recipe import PocEnv, SimEnv
 
 import anchortm as atm
 from anchortm.federated import Coordinator
@@ -29,11 +28,21 @@ class FitApp:
             json.dump({"rounds": coordinator.rounds}, file)
 
 
-def main(folder: str) -> Any:
+def main(folder: str, poc: bool) -> None:
+    """Run the job: in the simulator, or with a server and clients that are processes of their own."""
     server = FitApp(f"{folder}/study.toml", f"{folder}/model.json")
     recipe = CollabRecipe("anchortm", server=server, client=SiteApp(), min_clients=3)
-    return recipe.execute(SimEnv(num_clients=3, workspace_root=f"{folder}/workspace"))
+    if not poc:
+        recipe.execute(SimEnv(num_clients=3, workspace_root=f"{folder}/workspace"))
+        return
+    env = PocEnv(num_clients=3)  # in the folder that NVFLARE_POC_WORKSPACE names
+    try:
+        run = recipe.execute(env)
+        run.get_result(timeout=90.0)
+        print("status:", run.get_status())
+    finally:
+        env.stop(clean_up=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], "poc" in sys.argv[2:])

@@ -4,6 +4,7 @@ A ``Coordinator`` asks, ``Site`` objects answer, and a transport carries the byt
 leaves a site and what does not.
 """
 
+from anchortm.federated.assessment import CountedCalibration, FederatedAssessment
 from anchortm.federated.coordinator import Coordinator
 from anchortm.federated.hub import Certificate, Hub, join_hub
 from anchortm.federated.ledger import Ledger
@@ -19,7 +20,9 @@ from anchortm.federated.wire import WireError
 __all__ = [
     "Certificate",
     "Coordinator",
+    "CountedCalibration",
     "DisclosureError",
+    "FederatedAssessment",
     "Hub",
     "Keys",
     "Ledger",

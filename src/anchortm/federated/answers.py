@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,17 +32,25 @@ Answer = tuple[dict[str, Any], Array]  # fields in clear text, and numbers that 
 MOST_PLANS = 16
 DIRECTIONS = 3  # in one question about separation: the flattest one, back, and on
 AGAINST = 1e-3  # share of a row's largest number by which a direction must contradict it
-OWN_KINDS, SHARED_KINDS = ("sums", "influence", "steep"), ("shared", "shared_influence", "shared_steep")
-AT_POINTS = ("sums", "influence", "shared", "shared_influence")  # questions about parameters
+SINGULAR = 1e-8  # smallest share of the information in a direction of the anchors
+OWN_KINDS, SHARED_KINDS = ("sums", "influence", "steep", "need"), ("shared", "shared_influence", "shared_steep")
+AT_POINTS = ("sums", "influence", "shared", "shared_influence", "need", "calibration")  # questions about parameters
 
 
 class Session:
     """What a site knows of one run: who takes part, its masks, its rows as they are read, and models."""
 
     def __init__(
-        self, study: Study, members: tuple[str, ...], masks: Masks | None, rows: SiteRows, content: bytes
+        self,
+        study: Study,
+        members: tuple[str, ...],
+        masks: Masks | None,
+        rows: SiteRows,
+        content: bytes,
+        own: tuple[str, bytes],
     ) -> None:
         self.study, self.members, self.masks, self.rows, self.content = study, members, masks, rows, content
+        self.name, self.secret = own
         self.round = 0
         self.batch: Batch | None = None
         self.plans: dict[str, ModelPlan] = {}
@@ -199,6 +208,40 @@ def _of_score(session: Session, asked: Message) -> Answer:
     events = sum(term.rows.size for term in objective.terms if term.kind == "exact")
     fields = {"n": objective.n_rows, "weight": objective.n_total, "loglik": loglik, "events": events}
     return fields, np.zeros(0)
+
+
+def _of_need(session: Session, asked: Message) -> Answer:
+    """Return what the score test needs: rank, t'D^-1 t, E'D^-1 t and E'D^-1 E, where D is the information on t."""
+    objective, v = _one_point(session, asked)
+    if objective.anchors is None:
+        raise WireError("the model has no anchors, which the score test is about")
+    t, E = objective.sums(v).t, objective.derivatives(v).E
+    values, vectors = np.linalg.eigh(objective.anchor_information(v))
+    keep = values > SINGULAR * values.max(initial=0.0)
+    root = vectors[:, keep].T / np.sqrt(values[keep])[:, None]
+    t, E = root @ t, root @ E
+    head = np.array([float(keep.sum()), float(t @ t)])
+    found = np.concatenate([head, E.T @ t, (E.T @ E)[np.triu_indices(v.size)]])
+    if not np.isfinite(found).all():
+        raise DisclosureError("the sums are not finite")
+    return {}, found
+
+
+def _of_calibration(session: Session, asked: Message) -> Answer:
+    objective, points = session.objective(asked), asked.arrays["points"]
+    if points.shape[0] != len(session.members):
+        raise WireError("this question is about one point for each site")
+    place = session.members.index(session.name)
+    v = points[place]
+    if session.rows.singled_out(objective, v):
+        raise DisclosureError("the parameters single out a few rows of the site")
+    draws = np.random.default_rng([asked.fields["seed"], place])
+    plan, policy = session.plans[asked.fields["plan"]], session.rows.policy
+    counts = session.rows.calibration(plan, session.read(), *objective.coordinates.split(v), draws)
+    # the same question has the same answer, so that asking again does not average the rounding out
+    mark = hmac.new(session.secret, session.content + v.tobytes(), hashlib.sha256).digest()
+    rounding = np.random.default_rng(int.from_bytes(mark))
+    return {"cell": policy.least_cell}, policy.rounded_at_random(counts, rounding)
 
 
 def _of_anchors(session: Session, asked: Message) -> Answer:

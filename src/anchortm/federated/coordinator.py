@@ -1,5 +1,6 @@
 """The coordinator of a federated fit: models of this package, fitted to rows that stay at their sites."""
 
+# house: long because it is the one class that users of sites hold, and most of it is documentation
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ from anchortm.selection.path import AnchorPath
 if TYPE_CHECKING:
     import pandas as pd
 
+    from anchortm.federated.assessment import FederatedAssessment
+    from anchortm.federated.left_out import Kept
     from anchortm.selection.left_out_result import LeaveOneEnvironmentOut
 
 __all__ = ["Coordinator"]
@@ -352,19 +355,69 @@ class Coordinator:
         >>> coordinator.leave_one_site_out(atm.NormalLinear(), [0, 1]).frame().shape[0]
         8
         """
+        asked = several_xi(xis)
+        problem = self.problem(self._at(model, 0.0))
+        found = self._left_out(problem, type(model).__name__, asked)
+        if isinstance(found, str):
+            raise InputError(found)
+        return found
+
+    def assess(self, model: TransformationModel, xis: Sequence[float] = (0, 1, 3, 10)) -> FederatedAssessment:
+        """Return whether anything helps at a new place, as far as sums over sites tell.
+
+        Each site is left out at each xi and at xi = 0, and scores the fits to the others; totals over sites give the
+        score test of invariance, and rounded counts the coverage of intervals. The printed page ends with what needs
+        single rows. Each xi takes one of the answers that ``Policy(most_calibrations=20)`` allows.
+
+        Parameters
+        ----------
+        model : estimator
+            A model of this package. Its own xi does not matter.
+        xis : sequence of float
+            Values of xi to compare with 0.
+
+        Returns
+        -------
+        FederatedAssessment
+
+        See Also
+        --------
+        anchortm.assess : for rows in memory
+
+        Examples
+        --------
+        >>> import anchortm as atm
+        >>> from anchortm.federated import Coordinator, LocalSites, Site
+        >>> data = atm.datasets.load_geyser()
+        >>> sites = LocalSites([Site(data[k * 42:(k + 1) * 42], f"part {k}") for k in range(7)])
+        >>> coordinator = Coordinator(sites, {"formula": "waiting ~ duration | site"})
+        >>> print(coordinator.assess(atm.NormalLinear(), [1, 10]).advice.sentence)
+        At a place like these: keep maximum likelihood.
+        """
+        from anchortm.federated.assessment import assessed
+
+        asked = sorted({0.0, *several_xi(xis)})
+        if len(asked) == 1:
+            raise InputError("assess compares values of xi with 0: give at least one above 0, such as xis=[1, 3, 10]")
+        problem, name = self.problem(self._at(model, 0.0)), type(model).__name__
+        kept: Kept = {}
+        return assessed(problem, name, asked, self._left_out(problem, name, asked, kept), kept)
+
+    def _left_out(
+        self, problem: Problem, model: str, xis: list[float], kept: Kept | None = None
+    ) -> LeaveOneEnvironmentOut | str:
+        """Return the table of left-out sites, or why there are too few sites for it."""
         from anchortm.federated.left_out import leave_one_site_out
 
-        asked = several_xi(xis)
-        data = self._data(model.specification().outcome)
-        names = data.conversation.names
-        fewest = FEWEST_SITES + 1 if data.conversation.masked else 2
-        if len(names) < fewest:
-            raise InputError(
-                f"leaving out one of {len(names)} sites needs at least {fewest}"
-                + (", so that masks can hide what the others send: set masks=False if the sites agree" * (fewest > 2))
-            )
-        problem = self.problem(self._at(model, 0.0))
-        return leave_one_site_out(problem, type(model).__name__, asked, lambda names: self._session(names, data.scale))
+        wrong = [xi for xi in xis if not 0.0 <= xi < float("inf")]
+        if wrong:
+            raise InputError(f"xis must be finite numbers from 0 for sites, not {wrong[0]:g}")
+        conversation = problem.data.conversation
+        n, fewest = len(conversation.names), FEWEST_SITES + 1 if conversation.masked else 2
+        if n < fewest:
+            why = ", so that masks can hide what the others send: set masks=False if the sites agree"
+            return f"leaving out one of {n} sites needs at least {fewest}{why if conversation.masked else ''}"
+        return leave_one_site_out(problem, model, xis, lambda names: self._session(names, conversation.scale), kept)
 
     # sessions and problems
 

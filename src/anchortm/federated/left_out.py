@@ -19,23 +19,40 @@ from anchortm.federated.plan import learn
 from anchortm.federated.sites_data import SitesData
 from anchortm.selection.left_out_result import LeaveOneEnvironmentOut
 
-__all__ = ["leave_one_site_out"]
+__all__ = ["Kept", "leave_one_site_out"]
 
 Array = NDArray[np.float64]
 Begin = Callable[[Sequence[str]], Conversation]
+Kept = dict[tuple[str, float], tuple[Array, Array]]
 
 ASIDE = 1e-3  # how far apart the starts of different sessions are, in standardised parameters
 
 
-def leave_one_site_out(problem: Problem, model: str, xis: list[float], begin: Begin) -> LeaveOneEnvironmentOut:
-    """Return the table of left-out sites; ``problem`` is that of all sites, ``begin`` begins a session with some."""
+def leave_one_site_out(
+    problem: Problem, model: str, xis: list[float], begin: Begin, kept: Kept | None = None
+) -> LeaveOneEnvironmentOut:
+    """Return the table of left-out sites.
+
+    Parameters
+    ----------
+    problem : Problem
+        That of all sites.
+    model : str
+        Name of the model.
+    xis : list of float
+        Values of xi.
+    begin : callable
+        Begins a session with some sites.
+    kept : dict, optional
+        Takes the baseline and the coefficients of each fit, by the site left out and xi.
+    """
     data: SitesData = problem.data
     values = xis if 0.0 in xis else [0.0, *xis]
     rows: list[dict[str, Any]] = []
     for name in data.conversation.names:
         others = [other for other in data.conversation.names if other != name]
         try:
-            rows += _fold(problem, name, values, begin(others))
+            rows += _fold(problem, name, values, begin(others), {} if kept is None else kept)
         except IdentificationError as error:
             warn(f"environment {name}: {error}", AnchorTMWarning)
             lost = {"nll": math.nan, "skill": math.nan, "regret": math.nan, "converged": False, "notes": str(error)}
@@ -44,7 +61,9 @@ def leave_one_site_out(problem: Problem, model: str, xis: list[float], begin: Be
     return LeaveOneEnvironmentOut([row for row in rows if row["xi"] in xis], model, environment_name="site")
 
 
-def _fold(problem: Problem, name: str, xis: list[float], conversation: Conversation) -> list[dict[str, Any]]:
+def _fold(
+    problem: Problem, name: str, xis: list[float], conversation: Conversation, kept: Kept
+) -> list[dict[str, Any]]:
     """Return the rows of the table for one site."""
     whole: SitesData = problem.data
     data = SitesData(learn(conversation, whole.plan), conversation)
@@ -59,7 +78,9 @@ def _fold(problem: Problem, name: str, xis: list[float], conversation: Conversat
     nothing = inner.restricted(np.zeros(0, dtype=np.intp))
     null = first_solution(nothing, start[: nothing.n_parameters], options)
     points = [*(solution.v for solution in solutions), nothing.whole(null.v)]
-    found = _scored(problem, data, [inner.coordinates.split(v) for v in points], name)
+    parameters = [inner.coordinates.split(v) for v in points]
+    kept |= {(name, xi): pair for xi, pair in zip(xis, parameters, strict=False)}
+    found = _scored(problem, data, parameters, name)
     scores = [-own["loglik"] / own["weight"] for own in found]
     at_zero = scores[xis.index(0.0)]
     rows = []

@@ -57,8 +57,8 @@ class RemoteLoss:
     Parameters
     ----------
     ask : callable
-        Takes the kind of a question, its fields, its points, how many numbers there are for each point, and perhaps
-        which sites to ask.
+        Takes the kind of a question, its fields, its points, how many numbers there are for each point (or in all,
+        unless ``each``), and perhaps which sites to ask.
     d : int
         Number of parameters.
     """
@@ -126,6 +126,22 @@ class RemoteLoss:
     def steep(self, v: Array, xi: float) -> bool:
         """Return whether an environment's multiplier is so large that the loss may not be convex there."""
         return bool(self.ask("steep", {"xi": xi}, v[None, :], 1).total[0] > 0.5)
+
+    def need(self, v: Array) -> tuple[int, float, Array, Array]:
+        """Return rank, t'D^-1 t, E'D^-1 t and E'D^-1 E, where D is the information on t."""
+        upper = np.triu_indices(self.d)
+        found = self.ask("need", {}, v[None, :], 2 + self.d + upper[0].size).total
+        gram = np.zeros((self.d, self.d))
+        gram[upper] = found[2 + self.d :]
+        return round(float(found[0])), float(found[1]), found[2 : 2 + self.d], gram + np.triu(gram, 1).T
+
+    def calibration(self, points: Array, seed: int, size: int) -> tuple[Array, int]:
+        """Return total counts of rows by predicted probability, and how sites round them.
+
+        Each site takes the parameters in its own row of ``points``.
+        """
+        reply = self.ask("calibration", {"seed": seed}, points, size, each=False)
+        return reply.total, max(own["cell"] for own in reply.fields.values())
 
     def against(self, directions: Array) -> Array:
         """Return 0 for directions along which no site has a cell of rows that lose likelihood, else more."""

@@ -50,6 +50,8 @@ class Policy:
         question counts. A site that has agreed to no study counts all its answers.
     most_scores : int
         Most answers about the fit of a single model at the site alone, which no mask hides.
+    most_calibrations : int
+        Most answers that count rows by their predicted probability, as ``Coordinator.assess`` asks: one for each xi.
     most_levels : int
         Most levels of a factor; there may also be no more than a third of the rows.
     columns : tuple of str
@@ -60,7 +62,7 @@ class Policy:
     >>> from anchortm.federated import Policy
     >>> Policy(least_rows=50).stricter(Policy(least_cell=10))
     Policy(least_rows=50, least_cell=10, rows_per_parameter=3.0, least_effective=20.0, most_answers=2000, \
-most_scores=200, most_levels=40, columns=())
+most_scores=200, most_calibrations=20, most_levels=40, columns=())
     """
 
     least_rows: int = 20
@@ -69,13 +71,14 @@ most_scores=200, most_levels=40, columns=())
     least_effective: float = 20.0
     most_answers: int = 2000
     most_scores: int = 200
+    most_calibrations: int = 20
     most_levels: int = 40
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in (
             *(("least_rows", 1), ("least_cell", 1), ("rows_per_parameter", 0.0), ("least_effective", 0.0)),
-            *(("most_answers", 1), ("most_scores", 0), ("most_levels", 2)),
+            *(("most_answers", 1), ("most_scores", 0), ("most_calibrations", 0), ("most_levels", 2)),
         ):
             value = getattr(self, name)
             whole = isinstance(least, int)
@@ -136,7 +139,7 @@ most_scores=200, most_levels=40, columns=())
         }
         most = {
             name: min(getattr(self, name), getattr(other, name))
-            for name in ("most_answers", "most_scores", "most_levels")
+            for name in ("most_answers", "most_scores", "most_calibrations", "most_levels")
         }
         return Policy(**least, **most, columns=columns)
 
@@ -218,3 +221,18 @@ most_scores=200, most_levels=40, columns=())
         array([ 0.,  5., 15.])
         """
         return np.asarray(self.least_cell * np.floor(np.asarray(counts) / self.least_cell + 0.5), dtype=np.float64)
+
+    def rounded_at_random(self, counts: NDArray[Any], draws: np.random.Generator) -> NDArray[np.float64]:
+        """Return counts rounded at random to multiples of the smallest cell below or above, right on average.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from anchortm.federated import Policy
+        >>> many = Policy().rounded_at_random(np.full(10_000, 3), np.random.default_rng(0))
+        >>> np.unique(many), round(float(many.mean()), 1)
+        (array([0., 5.]), 3.0)
+        """
+        shares = np.asarray(counts, dtype=np.float64) / self.least_cell
+        below = np.floor(shares)
+        return np.asarray(self.least_cell * (below + (draws.random(shares.shape) < shares - below)), dtype=np.float64)

@@ -87,6 +87,8 @@ QUESTIONS: dict[str, tuple[dict[str, Test], dict[str, int]]] = {
     ),
     "against": ({"plan": is_text}, {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}),
     "score": ({"plan": is_text}, {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}),
+    "need": ({"plan": is_text}, POINTS),
+    "calibration": ({"plan": is_text, "seed": is_count}, POINTS),  # one point for each site
 }
 ALWAYS: dict[str, Test] = {"session": is_text, "round": is_count}  # but for hello and open
 
@@ -161,6 +163,7 @@ ANSWERS: dict[str, dict[str, Test]] = {
         "loglik": is_total,
         "events": lambda n: is_count(n) and n < MOST_ROWS,
     },
+    "calibration": {"cell": is_count},
     "sums": {"statuses": list_of(is_text)},
     "shared": {"statuses": list_of(is_text)},
 }

@@ -175,6 +175,9 @@ class Site:
             raise DisclosureError(f"the site has given all {most} scores of this study, which no mask hides")
         if asked.kind == "against" and self.ledger.answers(self._limited(), "against") >= MOST_AGAINST:
             raise DisclosureError(f"the site has counted rows against directions {MOST_AGAINST} times in this study")
+        most = session.rows.policy.most_calibrations
+        if asked.kind == "calibration" and self.ledger.answers(self._limited(), "calibration") >= most:
+            raise DisclosureError(f"the site has given all {most} counts of predicted probabilities of this study")
         points = self._points(session, asked)
         fields, values = ANSWERS[asked.kind](session, asked)
         arrays: dict[str, NDArray[Any]] = {}
@@ -221,8 +224,11 @@ class Site:
         self._check_number(rows.policy)
         facts = rows.described()
         self._nonce = ""
-        made = Session(study, tuple(sorted(nonces)), masks, rows, content_of(table))
-        self._sessions = {**dict(list(self._sessions.items())[1 - MOST_SESSIONS :]), session: made}
+        own = self.name, self._secret
+        made = Session(study, tuple(sorted(nonces)), masks, rows, content_of(table), own)
+        while len(self._sessions) >= MOST_SESSIONS:  # those with all sites stay while single sites are left out
+            self._sessions.pop(min(self._sessions, key=lambda one: len(self._sessions[one].members)))
+        self._sessions[session] = made
         self.ledger.note(
             study=self._counted_as(study),
             session=session[:16],

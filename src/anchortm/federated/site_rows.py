@@ -32,6 +32,10 @@ from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.missing import Gaps
 from anchortm.inputs.response import Response, as_response, classes_of
 from anchortm.links import get_link
+from anchortm.newplace.assessment.calibration import BINS as BINS_OF_PIT
+from anchortm.newplace.assessment.calibration import LEVELS
+from anchortm.predict.distribution import PredictedDistribution
+from anchortm.scores import pit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -333,6 +337,21 @@ class SiteRows:
             coordinates=coordinates,
             geometry=None if plan.shared is None else plan.shared.projection,
         )
+
+    def calibration(
+        self, plan: ModelPlan, batch: Batch, theta: Array, beta: Array, draws: np.random.Generator
+    ) -> Array:
+        """Return numbers of rows by predicted probability of their outcome, in ten bins; and outside of intervals.
+
+        Rows that are censored or discrete take a random number between the probabilities at their two ends.
+        """
+        shift = numbers_of(batch.X)[0] @ beta
+        shift = shift if batch.offset is None else shift + batch.offset
+        time = batch.response.scale == "time"
+        law = PredictedDistribution(get_link(plan.link), plan.basis, theta, shift, time, gain=plan.sign)
+        u = pit(law, batch.response, draws)
+        outside = [float((np.abs(u - 0.5) > 0.5 * level).sum()) for level in LEVELS]
+        return np.concatenate([np.histogram(u, bins=BINS_OF_PIT, range=(0.0, 1.0))[0], outside])
 
     def singled_out(self, objective: RowObjective, v: Array) -> bool:
         """Return whether the sums at v stand for a few rows, or v is not one that a fit can reach.

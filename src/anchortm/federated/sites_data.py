@@ -181,10 +181,11 @@ class SitesData:
             size: int,
             to: Sequence[str] | None = None,
             beside: dict[str, Array] | None = None,
+            each: bool = True,
         ) -> Any:
             own = {"plan": digest, **more}
             sent = {"points": points, **arrays, **(beside or {})}
-            return conversation.ask(kind, own, sent, size * points.shape[0], to)
+            return conversation.ask(kind, own, sent, size * (points.shape[0] if each else 1), to)
 
         rows = (plan.n_rows, plan.n_total)
         d = coordinates.scale.size

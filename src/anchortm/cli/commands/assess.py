@@ -14,11 +14,18 @@ from anchortm.cli.options import (
     add_new,
     add_output,
     add_plot,
+    add_sites,
     add_strategies,
     add_table,
+    template,
 )
+from anchortm.exceptions import InputError
 
 __all__ = ["EXAMPLES", "add", "run"]
+
+SITES = (0.0, 1.0, 3.0, 10.0)  # values of xi for sites: each takes rounds, and one of the answers that they limit
+# options that need single rows
+ROWS = ("new", "labels", "outcomes", "strategies", "environments", "cut", "save", "plot", "report", "rows")
 
 EXAMPLES = (
     'anchortm assess cgd.csv -m weibull -f "Surv(tstop, status) ~ treat + age | center" --report assessed.html',
@@ -29,8 +36,9 @@ EXAMPLES = (
 
 def add(command: Any) -> None:
     """Add the arguments."""
-    add_table(command)
+    add_table(command, optional=True)
     add_model(command, "0,0.3,1,3,10,30")
+    add_sites(command)
     add_new(command)
     command.add_argument(
         "--labels",
@@ -70,6 +78,9 @@ def run(options: Any) -> None:
     from anchortm.newplace.assessment.assess import assess
     from anchortm.saving import save
 
+    if options.sites or options.data is None:
+        _run_sites(options)
+        return
     check_outputs(options, *inputs(options, options.outcomes))
     rows, columns = prepare(options)
     environments(options, "assess")
@@ -101,6 +112,22 @@ def run(options: Any) -> None:
         tell(options, f"written to {options.report}")
     record = found.to_dict(options.rows) if options.json else None
     report(options, found.comparison.frame(), lambda: _text(found), record, found.comparison.plot)
+
+
+def _run_sites(options: Any) -> None:
+    """Print and write what sums over sites say of a new place."""
+    from anchortm.cli.output import check_outputs, report, tell
+    from anchortm.cli.sites import connected
+
+    given = [name for name in ROWS if getattr(options, name) not in (None, False)]
+    if given:
+        raise InputError(f"--{', --'.join(given)} cannot be used with --sites: single rows stay at the sites")
+    check_outputs(options)
+    with connected(options) as coordinator:
+        xis = SITES if options.xi is options.default_xi else options.xi
+        found = coordinator.assess(template(options), xis)
+        tell(options, f"{coordinator.rounds} rounds, {coordinator.bytes_received} bytes from all sites together")
+    report(options, found.frame(), lambda: "\n".join(_parts(found.lines())), found.to_dict() if options.json else None)
 
 
 def _command(options: Any) -> str:
@@ -141,19 +168,27 @@ def _numbers(values: Any) -> str:
 
 def _text(found: Any) -> str:
     """Return the page of text, as wide as the terminal."""
-    from anchortm.cli.terminal import aligned, as_text, paint, paragraph
-    from anchortm.cli.words import in_shell
-    from anchortm.newplace.assessment.text import NOT_COMPUTED, lines_of
+    from anchortm.newplace.assessment.text import lines_of
 
-    said: list[str] = []
-    for part in lines_of(found):
-        said += [*([""] if said else []), paint(paragraph(part.title), "bold")]
-        words = [in_shell(text) if part.title == NOT_COMPUTED else text for text in part.lines]
-        said += [paragraph(text, hanging="  ") for text in words]
-        said += [] if part.table is None else [as_text(aligned(part.table.reset_index()), 40, indent="  ")]
+    said = _parts(lines_of(found))
     advice = found.recommendation.main
     if advice.strategy == "recalibrate":
         said += ["", "Next: save the model with --save, then anchortm recalibrate with it and your outcomes."]
     elif advice.strategy in ("ml", "anchored"):
         said += ["", f"Next: anchortm fit with --xi {advice.xi:g} and --save, or this command with --save."]
     return "\n".join(said)
+
+
+def _parts(parts: Any) -> list[str]:
+    """Return the parts of a page, each below its heading."""
+    from anchortm.cli.terminal import aligned, as_text, paint, paragraph
+    from anchortm.cli.words import in_shell
+    from anchortm.newplace.assessment.text import NOT_COMPUTED
+
+    said: list[str] = []
+    for part in parts:
+        said += [*([""] if said else []), paint(paragraph(part.title), "bold")]
+        words = [in_shell(text) if part.title == NOT_COMPUTED else text for text in part.lines]
+        said += [paragraph(text, hanging="  ") for text in words]
+        said += [] if part.table is None else [as_text(aligned(part.table.reset_index()), 40, indent="  ")]
+    return said

@@ -29,13 +29,12 @@ from anchortm.newplace.assessment.record import record_of
 from anchortm.newplace.assessment.sites import Sites
 from anchortm.newplace.assessment.text import lines_of, page_of_text
 from anchortm.newplace.assessment.views import Effects, Views
-from anchortm.newplace.assessment.words import signed
+from anchortm.newplace.assessment.words import need_sentence, signed
 from anchortm.newplace.comparison import Comparison
 from anchortm.selection.further import GAIN
 
 __all__ = ["Assessment"]
 
-LEVEL = 0.05
 USUAL = 20  # outcomes of the new place that recalibration is tried with, if the advice names no number
 
 
@@ -111,12 +110,7 @@ class Assessment:
     def need_sentence(self) -> str:
         """Return whether places differ beyond what the covariates explain, in words."""
         test = self.evidence.test
-        if test is None:
-            return ""
-        p = "p < 0.001" if test.pvalue < 0.001 else f"p = {test.pvalue:.2g}"
-        if test.pvalue < LEVEL:
-            return f"Places differ beyond what the covariates explain ({p}), so something could be gained."
-        return f"The data do not show that places differ beyond what the covariates explain ({p})."
+        return "" if test is None else need_sentence(test.pvalue)
 
     @property
     def identification(self) -> str | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anchortm.newplace.assessment.assessment import Assessment
 
-__all__ = ["NOT_COMPUTED", "Part", "lines_of", "page_of_text"]
+__all__ = ["NOT_COMPUTED", "Part", "lines_of", "page", "page_of_text"]
 
 WIDTH = 100
 NOT_COMPUTED = "Not computed"
@@ -99,8 +99,13 @@ def _calibration(found: Assessment) -> tuple[list[str], pd.DataFrame | None] | N
 
 def page_of_text(found: Assessment) -> str:
     """Return the page."""
+    return page(lines_of(found))
+
+
+def page(parts: list[Part]) -> str:
+    """Return parts as text, each below its heading."""
     made = []
-    for part in lines_of(found):
+    for part in parts:
         made += [part.title, *("  " + line for text in part.lines for line in textwrap.wrap(text, WIDTH - 2))]
         if part.table is not None:
             table = part.table.to_string(float_format=lambda value: f"{value:.3g}", na_rep="")

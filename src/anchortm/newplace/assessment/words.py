@@ -4,7 +4,24 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["place_name", "signed"]
+__all__ = ["need_sentence", "place_name", "signed"]
+
+LEVEL = 0.05
+
+
+def need_sentence(pvalue: float) -> str:
+    """Return what the score test of invariance says of the need for anything, in words.
+
+    Examples
+    --------
+    >>> from anchortm.newplace.assessment.words import need_sentence
+    >>> need_sentence(0.3)
+    'The data do not show that places differ beyond what the covariates explain (p = 0.3).'
+    """
+    p = "p < 0.001" if pvalue < 0.001 else f"p = {pvalue:.2g}"
+    if pvalue < LEVEL:
+        return f"Places differ beyond what the covariates explain ({p}), so something could be gained."
+    return f"The data do not show that places differ beyond what the covariates explain ({p})."
 
 
 def signed(gain: float, digits: int = 2) -> str:

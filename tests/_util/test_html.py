@@ -20,13 +20,16 @@ from sklearn.preprocessing import StandardScaler
 import anchortm as atm
 from anchortm._util.html import FEW_ROWS, MOST_ROWS, Table, html_of, report
 from anchortm.exceptions import AnchorTMWarning
+from anchortm.federated import Coordinator, LocalSites, Site
 from anchortm.inputs.response import as_response
 from anchortm.models.pipeline import make_pipeline
 from anchortm.predict import PiecewiseDistribution
 
 EVIL = "<script>alert(1)</script>"
 # Not results: what models are made of, what the engine computes with, settings and errors
+FEDERATED = (ROOT / "src" / "anchortm" / "federated").glob("*.py")
 PARTS = (
+    *(f"federated.{file.stem}." for file in FEDERATED if file.stem != "assessment"),  # sites, coordinators and errors
     "_util.progress.",
     "bases.",
     "engine.",
@@ -41,6 +44,7 @@ PARTS = (
     "inputs.two_terms.",
     "links.",
     "models.cox.PartialRows",
+    "newplace.assessment.text.Part",  # of a page of text
     "newplace.conformal_fits.",  # what predictors keep
     "newplace.regressor.",  # strategies, and what they see
     "newplace.strategies.",
@@ -167,7 +171,11 @@ def shown() -> dict[str, Any]:
     assessment = atm.assess(atm.NormalLinear(), data, y, town, strategies=["equal"]).with_outcomes(data, y)
     comparison = atm.compare_strategies(atm.NormalLinear(), data, y, town, design="like", strategies=["equal"])
     parents = atm.causal_parents(atm.NormalLinear(), data, y, town)
+    sites = LocalSites([Site(smooth[k::4], f"s{k}") for k in range(4)])
+    federated = Coordinator(sites, {"formula": "y ~ x | site"}).assess(atm.NormalLinear(), [0, 1])
     objects = [
+        federated,
+        federated.calibration,
         atm.model_report(logit, data, y, town),
         assessment,
         assessment.held_back,

@@ -88,6 +88,17 @@ class CountedCalibration:
         """Return the share of rows in each of ten bins; 0.1 each if predictions are calibrated."""
         return np.asarray(self.bins[xi] / self.n_rows)
 
+    def frame(self) -> pd.DataFrame:
+        """Return the share of rows in the central 50, 80 and 90 % intervals, a row for each xi."""
+        import pandas as pd
+
+        columns = [f"{level:.0%}" for level in LEVELS]
+        index = pd.Index(list(self.bins), name="xi")
+        return pd.DataFrame([self.coverage(xi) for xi in self.bins], index=index, columns=columns)
+
+    def _repr_html_(self) -> str:
+        return report("Shares of rows in intervals", self.frame())
+
     @property
     def rounding_error(self) -> float:
         """Return the largest standard error that rounding can have in a share; 0 if nothing is rounded."""

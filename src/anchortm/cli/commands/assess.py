@@ -29,8 +29,8 @@ ROWS = ("new", "labels", "outcomes", "strategies", "environments", "cut", "save"
 
 EXAMPLES = (
     'anchortm assess cgd.csv -m weibull -f "Surv(tstop, status) ~ treat + age | center" --report assessed.html',
-    'anchortm assess boston.csv -m c-probit -f "cmedv ~ rm + lstat | town" --labels 5 --strategies widened '
-    "--save new.json",
+    'anchortm assess cgd.csv -m weibull -f "Surv(tstop, status) ~ treat + age | center" --labels 5 '
+    "--strategies widened --save new.json",
 )
 
 

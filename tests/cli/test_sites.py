@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     authority = Authority(folder)
     for name in ["hub", *NAMES]:
         authority.sign(name)
-    lines = [f"formula = '{FORMULA}'", "support = [0.5, 4.0]", "[members]"]
+    lines = [f"formula = '{FORMULA}'", "support = [0.5, 4.0]", "leave_out = true", "[members]"]
     for name, rows in DATA.groupby("site"):
         rows.drop(columns="site").to_csv(folder / f"{name}.csv", index=False)
         out = subprocess.run(  # noqa: S603 - our own command

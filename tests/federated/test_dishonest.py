@@ -45,11 +45,13 @@ def begun() -> tuple[Conversation, dict[str, Site]]:
     return Conversation(sites, Study(FORMULA), sites.names, True, "continuous", 10.0), sites.sites
 
 
-def pinned(policy: Policy | None = None, ledger: Path | None = None, n: int = 3) -> tuple[list[Site], Study]:
+def pinned(
+    policy: Policy | None = None, ledger: Path | None = None, n: int = 3, leave_out: bool = True
+) -> tuple[list[Site], Study]:
     """Return sites that have agreed to a study with masks, and the study."""
     data = table(300 * n, n)
     keys = {f"s{k}": Keys.generate() for k in range(n)}
-    study = Study(FORMULA, {name: own.public for name, own in keys.items()}, support=(-2.0, 4.0))
+    study = Study(FORMULA, {name: own.public for name, own in keys.items()}, support=(-2.0, 4.0), leave_out=leave_out)
     sites = [
         Site(part.drop(columns="site"), str(name), policy, keys=keys[str(name)], study=study)
         for name, part in data.groupby("site")
@@ -71,6 +73,19 @@ def test_masks_are_not_avoided_by_sessions_with_few_members(others: int) -> None
         answer = asked_alone(sites[0], "open", fields)
         assert answer.kind == "refused"
         assert "asks for masks" in answer.fields["reason"]
+
+
+@pytest.mark.bug("federated", "the sums of all members less those of all but one are the sums of that one")
+@pytest.mark.parametrize("agreed", [False, True])
+def test_members_are_left_out_only_if_the_study_says_so(agreed: bool) -> None:
+    sites, study = pinned(n=4, leave_out=agreed)
+    asked = Coordinator(LocalSites(sites), study)
+    assert asked.fit(atm.ContinuousLogit(), xi=1.0).converged_
+    if agreed:
+        assert len(asked.leave_one_site_out(atm.ContinuousLogit(), [0]).frame()) == 4
+        return
+    with pytest.raises(DisclosureError, match="does not let members be left out"):
+        asked.leave_one_site_out(atm.ContinuousLogit(), [0])
 
 
 @pytest.mark.bug("federated", "masks cancelled in the answers to different questions of one round")

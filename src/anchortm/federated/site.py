@@ -176,7 +176,9 @@ class Site:
         if asked.kind == "against" and self.ledger.answers(self._limited(), "against") >= MOST_AGAINST:
             raise DisclosureError(f"the site has counted rows against directions {MOST_AGAINST} times in this study")
         most = session.rows.policy.most_calibrations
-        if asked.kind == "calibration" and self.ledger.answers(self._limited(), "calibration") >= most:
+        points_each = len(session.members)  # each member counts its rows at a point of its own
+        given = self.ledger.answers(self._limited(), "calibration")
+        if asked.kind == "calibration" and given >= most * points_each:
             raise DisclosureError(f"the site has given all {most} counts of predicted probabilities of this study")
         points = self._points(session, asked)
         fields, values = ANSWERS[asked.kind](session, asked)
@@ -241,13 +243,8 @@ class Site:
 
     def _check_open(self, study: Study, nonces: Mapping[str, str], masked: bool) -> None:
         """Refuse sessions that this site has not agreed to, or that were not begun with it."""
-        if self.study is not None and not _agrees(study, self.study):
-            raise DisclosureError("the coordinator's study is not the one that this site has agreed to")
-        if self.study is not None and self.study.masks and not self.study.members:
-            raise DisclosureError(
-                "the study that this site has agreed to names no members, so that masks hide nothing from a "
-                "coordinator who invents some: list the members with their public keys, or set masks = false"
-            )
+        if self.study is not None:
+            _check_agreed(study, self.study)
         if not self._nonce or nonces.get(self.name) != self._nonce:
             raise WireError("the session was not begun with this site: say hello first")
         if not set(nonces) <= set(study.members):
@@ -322,6 +319,22 @@ def _withheld(fields: Mapping[str, Any], hidden: Fixed) -> Fixed:
         if status != "ok":
             by_point[k] = noise(by_point.shape[1:2])
     return by_point.reshape(hidden.shape)
+
+
+def _check_agreed(sent: Study, own: Study) -> None:
+    """Refuse a study that is not the one a site agreed to."""
+    if not _agrees(sent, own):
+        raise DisclosureError("the coordinator's study is not the one that this site has agreed to")
+    if own.members and set(sent.members) < set(own.members) and not own.leave_out:
+        raise DisclosureError(
+            "the study that this site has agreed to does not let members be left out, because the difference from all "
+            "members is what the others send: set leave_out = true in it, or agree on another study"
+        )
+    if own.masks and not own.members:
+        raise DisclosureError(
+            "the study that this site has agreed to names no members, so that masks hide nothing from a coordinator "
+            "who invents some: list the members with their public keys, or set masks = false"
+        )
 
 
 def _agrees(sent: Study, own: Study) -> bool:

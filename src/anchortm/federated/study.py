@@ -51,6 +51,9 @@ class Study:
     across : bool
         Whether levels or numbers of anchors may be shared by sites, such as the year. The sites then send the sums of
         residuals by anchor, which says more about them than the sums that are sent otherwise.
+    leave_out : bool
+        Whether the coordinator may ask for the sums of all members but some, as ``leave_one_site_out`` does. The
+        difference from the sums of all is what the others send, so that masks hide less of it.
     masks : bool
         Whether sites refuse to answer without masks, where there are three or more of them.
     policy : Policy, optional
@@ -73,6 +76,7 @@ class Study:
     offset: str | None = None
     missing: str = "error"
     across: bool = False
+    leave_out: bool = False
     masks: bool = True
     policy: Policy | None = None
 
@@ -87,6 +91,7 @@ class Study:
             ("offset", lambda v: v is None or isinstance(v, str), "the name of a column"),
             ("missing", lambda v: v in ("error", "drop"), "'error' or 'drop'"),
             ("across", lambda v: isinstance(v, bool), "true or false"),
+            ("leave_out", lambda v: isinstance(v, bool), "true or false"),
             ("masks", lambda v: isinstance(v, bool), "true or false"),
             ("policy", lambda v: v is None or isinstance(v, Policy), "a Policy"),
         )
@@ -165,6 +170,7 @@ class Study:
             "offset": self.offset,
             "missing": self.missing,
             "across": self.across,
+            "leave_out": self.leave_out,
             "masks": self.masks,
             "policy": None if self.policy is None else self.policy.record(),
         }

@@ -79,6 +79,18 @@ AREAS = {  # area -> heading and what is done there
         "(`summary()`, `extrapolation()`).",
     ),
 }
+AREAS |= {
+    "new place": (
+        "Answers about a new place",
+        "`assess` was tried by somebody who had not seen it: its numbers were computed again from public calls, with some "
+        "100 odd inputs, and its record was searched for values of single rows.",
+    ),
+    "federated": (
+        "Sites that share sums",
+        "The protocol was attacked by a coordinator, sites and strangers that do not keep to it: 112 746 malformed "
+        "questions, sums that are combined to find one site or one row, sites that answer nonsense or not at all.",
+    ),
+}
 TAIL = """## What is not promised
 
 - Rows of weight zero are not looked at when a table is read in batches; in memory a missing value there is refused.

@@ -112,7 +112,9 @@ def test_what_is_refused(folder: Path, more: str, message: str, capsys: pytest.C
     assert message in said(f"{LINE} {more}", capsys, 1)
 
 
-@pytest.mark.bug("cli", "the line to repeat an answer lost how the table is read, and digits of xi and of the support")
+@pytest.mark.bug(
+    "new place", "the line to repeat an answer lost how the table is read, and digits of xi and of the support"
+)
 def test_the_line_repeats_how_the_table_is_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = table(8, seed=2).assign(y=lambda own: own.y.where(own.index % 40 != 0))
     data.to_csv("odd.csv", index=False, sep=";", decimal=",", na_rep="-9")

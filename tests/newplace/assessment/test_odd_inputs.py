@@ -33,7 +33,9 @@ def found(table, new):
     return atm.assess(MODEL, FORMULA, table, new=new, **SHORT)
 
 
-@pytest.mark.bug("inputs", "arrow tables had no profiles, their notes held values of rows, and arrays raised KeyError")
+@pytest.mark.bug(
+    "new place", "arrow tables had no profiles, their notes held values of rows, and arrays raised KeyError"
+)
 def test_arrow_tables(found, table, new):
     pa = pytest.importorskip("pyarrow")
     named = atm.assess(MODEL, FORMULA, pa.Table.from_pandas(table), new=pa.Table.from_pandas(new), **SHORT)
@@ -46,14 +48,14 @@ def test_arrow_tables(found, table, new):
         assert own.recommendation.sentence == found.recommendation.sentence
 
 
-@pytest.mark.bug("calibration", "without a formula, environments were not known, and there was no calibration")
+@pytest.mark.bug("new place", "without a formula, environments were not known, and there was no calibration")
 def test_arrays_are_calibrated(found, table, new):
     own = atm.assess(MODEL, table[["x", "z"]], table.y, table.place, new=new[["x", "z"]], **SHORT)
     assert not own.notes
     np.testing.assert_allclose(own.calibration.coverage(0.0), found.calibration.coverage(0.0))
 
 
-@pytest.mark.bug("first stage", "columns of strata and of clusters were taken for covariates that are not numeric")
+@pytest.mark.bug("new place", "columns of strata and of clusters were taken for covariates that are not numeric")
 @pytest.mark.parametrize("formula", ["y | g ~ x + z | place", "y ~ x + z + (1 | h) | place"])
 def test_strata_and_clusters_are_not_covariates(found, table, formula):
     data = table.assign(g=np.where(np.arange(200) % 2, "u", "v"), h=[f"h{k % 25}" for k in range(200)])
@@ -61,7 +63,7 @@ def test_strata_and_clusters_are_not_covariates(found, table, formula):
     pd.testing.assert_frame_equal(own.evidence.stage.frame(), found.evidence.stage.frame())
 
 
-@pytest.mark.bug("missing values", 'with missing="drop" the conformal intervals looked at the rows that were dropped')
+@pytest.mark.bug("new place", 'with missing="drop" the conformal intervals looked at the rows that were dropped')
 @pytest.mark.parametrize("named", [True, False])
 def test_conformal_intervals_without_rows_that_are_dropped(named):
     data = data_of(24, 8)
@@ -79,7 +81,7 @@ def test_conformal_intervals_without_rows_that_are_dropped(named):
     assert np.isfinite(some.conformal.width)
 
 
-@pytest.mark.bug("strategies", "one strategy alone was a TypeError, a name alone was taken for its letters")
+@pytest.mark.bug("new place", "one strategy alone was a TypeError, a name alone was taken for its letters")
 def test_a_strategy_alone(table):
     one = atm.assess(MODEL, FORMULA, table, strategies=atm.strategies.Anchored(3.0), progress=False)
     assert set(one.comparison.frame().strategy) == {"null", "ml", "anchored(3)"}
@@ -89,7 +91,7 @@ def test_a_strategy_alone(table):
     assert none.recommendation.like.confidence == "untried"
 
 
-@pytest.mark.bug("strategies", "fit() raised ValueError if anchoring was advised, and tried under another name")
+@pytest.mark.bug("new place", "fit() raised ValueError if anchoring was advised, and tried under another name")
 def test_anchoring_at_a_given_xi(table, new):
     fixed = [atm.strategies.Anchored(10.0)]
     own = atm.assess(MODEL, FORMULA, table, new=new, strategies=fixed, progress=False)
@@ -101,7 +103,7 @@ def test_anchoring_at_a_given_xi(table, new):
     assert "the recommended strategy: +" in held.sentence
 
 
-@pytest.mark.bug("strategies", "random intercepts and regressors, fitted to all rows, did not read tables")
+@pytest.mark.bug("new place", "random intercepts and regressors, fitted to all rows, did not read tables")
 def test_other_strategies_read_tables(table, new):
     chosen = ["random-intercept", atm.strategies.Regressor(LinearRegression())]
     own = atm.assess(MODEL, FORMULA, table, new=new, strategies=chosen, progress=False)
@@ -115,7 +117,7 @@ def test_other_strategies_read_tables(table, new):
     assert held.loc["LinearRegression", "mae"] == pytest.approx(mae)
 
 
-@pytest.mark.bug("held back", "a strategy that cannot be fitted to all rows took all others with it")
+@pytest.mark.bug("new place", "a strategy that cannot be fitted to all rows took all others with it")
 def test_strategies_that_fail_at_the_end(table, new):
     chosen = ["equal", atm.strategies.Anchored(np.inf)]
     own = atm.assess(MODEL, FORMULA, table, new=new, strategies=chosen, progress=False)
@@ -128,7 +130,7 @@ def test_strategies_that_fail_at_the_end(table, new):
     assert "choose=[0.0, float('inf')]" in both.methods.code
 
 
-@pytest.mark.bug("distance", "covariates whose effect varies were left out of the distance in silence")
+@pytest.mark.bug("new place", "covariates whose effect varies were left out of the distance in silence")
 def test_effects_that_vary_do_not_count_in_the_distance(found, table, new):
     model = atm.ContinuousProbit(order=2, varying=["x"])
     with pytest.warns(atm.exceptions.AnchorTMWarning, match="leaves its range"):
@@ -138,7 +140,7 @@ def test_effects_that_vary_do_not_count_in_the_distance(found, table, new):
     assert "does not count" not in found.new.sentence
 
 
-@pytest.mark.bug("methods", "the code left out strategies, weights and environments, so that it gave another answer")
+@pytest.mark.bug("new place", "the code left out strategies, weights and environments, so that it gave another answer")
 def test_the_code_computes_it_again(found, table, new):
     own = atm.assess(
         MODEL, table[["x", "z"]], table.y, environments=table.place, sample_weight=np.ones(200), min_rows=5, **SHORT
@@ -151,7 +153,7 @@ def test_the_code_computes_it_again(found, table, new):
         assert again == record
 
 
-@pytest.mark.bug("record", "the link of a generalised linear model was the repr of its family")
+@pytest.mark.bug("new place", "the link of a generalised linear model was the repr of its family")
 def test_the_link_has_a_name(table):
     data = table.assign(b=(table.y > 0).astype(int))
     own = atm.assess(atm.AnchorGLM(family="binomial"), "b ~ x | place", data, strategies=["equal"], progress=False)
@@ -159,7 +161,7 @@ def test_the_link_has_a_name(table):
 
 
 @pytest.mark.bug(
-    "privacy", "a small new place's distance and scores told its rows; one small place, all minus the others"
+    "new place", "a small new place's distance and scores told its rows; one small place, all minus the others"
 )
 def test_no_group_of_fewer_than_five_rows_can_be_told_apart(table, new):
     small = data_of(1, 1, 7).assign(place="alone")
@@ -197,7 +199,9 @@ def test_places_that_are_shown(counts, shown):
     assert _shown(np.array(counts)) == shown
 
 
-@pytest.mark.bug("privacy", "medians of step baselines, and times that effects are measured at, were outcomes of rows")
+@pytest.mark.bug(
+    "new place", "medians of step baselines, and times that effects are measured at, were outcomes of rows"
+)
 @pytest.mark.parametrize("model", [atm.CoxPH(), atm.ProportionalHazards(order=2)], ids=["cox", "smooth"])
 def test_no_time_of_a_row_is_in_the_record(table, model):
     times = np.exp(0.3 * table.y).round(4)
@@ -211,7 +215,7 @@ def test_no_time_of_a_row_is_in_the_record(table, model):
         assert float(own.effects.unit.split("> ")[1].rstrip(")")) == float(f"{np.median(times[data.d == 1]):.3g}")
 
 
-@pytest.mark.bug("inputs", "sparse matrices, and X=None, ended in an error of pandas")
+@pytest.mark.bug("new place", "sparse matrices, and X=None, ended in an error of pandas")
 def test_sparse_covariates_and_none(table):
     X = table[["x", "z"]].to_numpy()
     sparse, dense = (

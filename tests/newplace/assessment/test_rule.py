@@ -171,7 +171,7 @@ def test_the_answer_is_that_for_the_kind_of_place():
 
 
 @pytest.mark.bug(
-    "rule", "a strategy that failed at one place was dropped without a word, or recommended without a gain"
+    "new place", "a strategy that failed at one place was dropped without a word, or recommended without a gain"
 )
 def test_places_where_a_fit_failed_are_left_out():
     rng = np.random.default_rng(0)
@@ -185,7 +185,9 @@ def test_places_where_a_fit_failed_are_left_out():
     assert nowhere.confidence == "untried"
 
 
-@pytest.mark.bug("rule", "tuned on all places a strategy may be maximum likelihood, and it said: anchor with xi = 0")
+@pytest.mark.bug(
+    "new place", "tuned on all places a strategy may be maximum likelihood, and it said: anchor with xi = 0"
+)
 def test_a_strategy_that_becomes_maximum_likelihood():
     class Plain:
         xi_, widened_ = 0.0, 1.0
@@ -199,14 +201,14 @@ def test_a_strategy_that_becomes_maximum_likelihood():
     assert wide.headline == "Keep maximum likelihood, and make predictions 1.4 times as wide"
 
 
-@pytest.mark.bug("rule", "no outcomes were collected if only more of them gain more than the strategy")
+@pytest.mark.bug("new place", "no outcomes were collected if only more of them gain more than the strategy")
 def test_as_many_outcomes_as_beat_the_strategy():
     anchored = Advice("further", "anchored", 10.0, "confident", gain=0.3)
     found = with_labels(anchored, [curve({10: np.full(10, 0.29), 20: np.full(10, 0.35)})], None)
     assert (found.collect, found.collect_gain) == (20, pytest.approx(0.35))
 
 
-@pytest.mark.bug("rule", "one outcome was said to be '1 outcomes'")
+@pytest.mark.bug("new place", "one outcome was said to be '1 outcomes'")
 def test_one_outcome():
     found = with_labels(Advice("like"), [curve({1: np.linspace(0.1, 0.2, 10)})], 1)
     assert found.headline == "Recalibrate the model with your 1 outcome"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
+from place_worlds import world
 
 import anchortm as atm
 
@@ -12,26 +12,8 @@ SAMPLES = {16: 100, 40: 30}  # by the number of places; the verdict itself is tr
 ROWS = 40
 
 
-def world(kind: str, places: int, seed: int, level: float | None = None, rows: int = ROWS) -> pd.DataFrame:
-    """Return rows of a world; with a level, those of one new place."""
-    rng = np.random.default_rng(seed)
-    size = 1 if level is not None else places
-    levels = rng.normal(size=size) if level is None else np.array([level])
-    e = np.repeat(np.arange(size), rows)
-    if kind == "hidden cause":
-        hidden = rng.normal(size=e.size)
-        x = levels[e] + hidden + 0.5 * rng.normal(size=e.size)
-        y = 0.3 * x + 1.5 * hidden + rng.normal(size=e.size)
-    else:
-        x = 0.3 * levels[e] + rng.normal(size=e.size)
-        scale = np.exp(0.7 * rng.normal(size=size))[e] if kind == "noise differs" else 1.0
-        own = 0.5 * rng.normal(size=size)[e] if kind == "random intercepts" else 0.0
-        y = 0.8 * x + own + scale * rng.normal(size=e.size)
-    return pd.DataFrame({"x": x, "y": y, "place": e})
-
-
 def recommended(kind: str, places: int, seed: int, **options):
-    data, new = world(kind, places, seed), world(kind, 1, 1000 + seed, 3.0, 200)
+    data, new = world(kind, places, ROWS, seed), world(kind, 1, 200, 1000 + seed, 3.0)
     model, some = atm.NormalLinear(), ["widened", "anchored"]
     found = atm.assess(model, "y ~ x | place", data, new=new, strategies=some, progress=False, **options)
     return found.recommendation

@@ -24,7 +24,7 @@ FLOORS = {
     "what users hold": ("models",),
     "what users ask": ("selection", "diagnostics", "newplace", "federated"),
     "to compare with": ("competitors", "simulate"),
-    "ways in and out": ("saving", "reproduce", "bench", "cli"),
+    "ways in and out": ("saving", "reproduce", "survey", "bench", "cli"),
 }
 ORDER = [room for rooms in FLOORS.values() for room in rooms]
 OUTSIDE = (

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 import anchortm as atm
-from anchortm._typing import Array
 from anchortm.exceptions import AnchorTMError
 from anchortm.models.given import given
 from anchortm.newplace.assessment.labels import curve_like
@@ -50,10 +50,10 @@ def strategies_for(kind: str, model: Any) -> list[str | Strategy]:
     """Return the strategies that are compared on outcomes of a kind."""
     found: list[str | Strategy] = [*("equal", "widened", "anchored", "anchored+spread", "random-intercept", "worst")]
     found += [MeanAnchored(), Anchored(XI)]
-    rounds = {"n_rounds": 50, "validation": 0.25, "random_state": SEED}
+    rounds: Record = {"n_rounds": 50, "validation": 0.25, "random_state": SEED}
     for name, xi in (("boosted", 0.0), ("boosted, anchored", XI)):
         found.append(Regressor(atm.AnchorBoostedTM(model, xi=xi, **rounds), name))
-    trees = {"max_iter": 50, "max_leaf_nodes": 15, "random_state": SEED, "early_stopping": False}
+    trees: Record = {"max_iter": 50, "max_leaf_nodes": 15, "random_state": SEED, "early_stopping": False}
     if kind in ("ordinal", "binary"):
         found.append(Regressor(HistGradientBoostingClassifier(**trees), "gradient boosting"))
     elif kind not in ("time", "count"):  # it has no distribution for censored times and for counts
@@ -199,7 +199,7 @@ def _conformal(data: DataSet, table: Prepared) -> Record:
     return own | {"infinite": float(np.mean(infinite)), "places": len(found)}
 
 
-def _groups(places: pd.Series) -> list[Array]:
+def _groups(places: pd.Series) -> list[NDArray[np.bool_]]:
     """Return which rows are left out together: the places in random groups of about the same number."""
     labels = np.random.default_rng(SEED).permutation(np.sort(places.unique()))
     return [places.isin(own).to_numpy() for own in np.array_split(labels, min(GROUPS, labels.size)) if own.size]

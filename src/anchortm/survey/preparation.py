@@ -13,6 +13,7 @@ import pandas as pd
 
 import anchortm as atm
 from anchortm.exceptions import InputError
+from anchortm.inputs.formula.roles import RESERVED
 from anchortm.survey.catalogue import DataSet
 
 __all__ = ["Prepared", "SurveyError", "prepared", "read"]
@@ -195,4 +196,5 @@ def _plain_name(column: str) -> str:
     """Return a name that formulas can read."""
     name = re.sub(r"\W", "_", column).strip("_")
     name = f"x_{name}" if not name or name[0].isdigit() else name
-    return f"{name}_" if keyword.iskeyword(name) or name in ("outcome", "event", PLACE) else name
+    taken = name in {"outcome", "event", PLACE, *RESERVED}
+    return f"{name}_" if keyword.iskeyword(name) or taken else name

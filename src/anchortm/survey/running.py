@@ -98,7 +98,7 @@ def _one(data: DataSet, folder: Path) -> Record:
             record = measured(data, prepared(data, read(data)))
     except AnchorTMError as error:
         record = {"name": data.name, "digest": data.digest, "left_out": str(error)}
-    record = _rounded(plain(record | {"key": key(data)}))
+    record = {name: _rounded(plain(own)) for name, own in (record | {"key": key(data)}).items()}
     text = json.dumps(record, indent=1)
     write_whole(_file(folder, data), lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return record

@@ -33,6 +33,8 @@ COMMANDS = {
     "data": "Write one of the data sets that come with anchortm to a file.",
     "demo": "Show what anchoring does, on house prices in 92 towns.",
     "reproduce": "Compute the figures and claims of the paper, and judge each claim.",
+    "survey": "Measure what helps at places that were left out, on 90 published data sets. Writes the page with its "
+    "tables and pictures. An interrupted survey goes on where it was.",
     "bench": "Measure speed and memory side by side with peers, as ratios in one run.",
     "completion": "Print a script that completes commands and options in your shell.",
 }

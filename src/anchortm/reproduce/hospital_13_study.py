@@ -77,7 +77,7 @@ def sample(shift: str, seed: int) -> dict[str, Any]:
     """
     own = world(shift, seed)
     few, test = own.new[:LABELS], own.new[FIRST_TEST:]
-    found = atm.assess(
+    found: Any = atm.assess(
         hazards(), FORMULA, own.known, new=own.new[COVARIATES], strategies=["widened", "anchored"], progress=False
     )
     advice = found.recommendation.main

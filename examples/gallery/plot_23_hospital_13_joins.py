@@ -35,8 +35,9 @@ print(hospitals.round(2).to_string())
 #     marker      = level of the laboratory + frailty + noise / 2
 #     log(months) = log(24) + care - 0.15 marker - 0.5 frailty - 0.1 (age - 65) / 10 + log(exponential) / 4
 #
-# We look at four different hospitals 13. The twelve are always the same. The sample is not a lucky one: it is the one
-# with the median gain of 50 (see "Hospital 13, 50 times" among the evidence).
+# We look at four different hospitals 13. The twelve are always the same. The sample is not a lucky one. Of 50 it
+# is the one in which anchoring gains the median, if the laboratory reads higher (see "Hospital 13, 50 times" among the
+# evidence).
 
 for name, shift in SHIFTS.items():
     print(f"{name}: {shift.about}")
@@ -131,7 +132,7 @@ figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center
 # - *Worse care.* No covariate shows it, and ``assess`` cannot know. Width is all that helps without outcomes: it makes
 #   the surprise less of a surprise, and the curve no better.
 # - *Like the twelve.* Nothing is needed, and widening costs 0.10.
-# - *Frailer patients.* The marker is as high as a laboratory could make it, but now it is right. ``assess`` sees the
+# - *Frailer patients.* The marker is high again, but now it is right. ``assess`` sees the
 #   covariates only and gives the same advice as for the laboratory, and anchoring loses 0.28. The twelve do not differ
 #   in frailty, so they cannot warn of it. Before you anchor, ask why the covariates are shifted.
 #

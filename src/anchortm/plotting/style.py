@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLOURS",
+    "STRATEGIES",
     "STYLES",
     "lambda_axis",
     "level_label",
@@ -33,6 +34,14 @@ __all__ = [
 
 COLOURS = ("#08306b", "#d95f02", "#1b9e77", "#7570b3", "#666666", "#e7298a", "#a6761d", "#56b4e9")
 STYLES = ("-", "--", "-.", ":")
+STRATEGIES = {  # colours and line styles of strategies in pictures of the pages, which the colour-blind can tell apart
+    "truth": ("#000000", "-"),
+    "maximum likelihood": ("#D55E00", "--"),
+    "widened": ("#CC79A7", ":"),
+    "anchored": ("#0072B2", "-"),
+    "recalibrated": ("#009E73", "-."),
+    "own rows": ("#8c6d00", (0, (1, 2))),
+}
 XI = "strength of the anchor penalty, xi"
 MANY = 30  # levels beyond which an axis does not name them
 

@@ -43,7 +43,7 @@ class MeanAnchored(Anchored):
     """Anchored with xi chosen by the mean over left-out environments instead of their 90 % quantile."""
 
     objective: str | float = "mean"
-    name: ClassVar[str] = "anchored, by the mean"  # type: ignore[misc]
+    name: ClassVar[str] = "anchored, by the mean"
 
 
 def strategies_for(kind: str, model: Any) -> list[str | Strategy]:

@@ -21,7 +21,7 @@ help:
 	@echo "make reliability  run all tests, write what they counted to docs/reliability.md"
 	@echo "make docs       build the site to docs/_build/html"
 	@echo "make docs-links  ask whether all links to other sites still work"
-	@echo "make docs-pictures  draw the pictures of the pages"
+	@echo "make docs-pictures  draw the pictures of the pages and the cheat sheet"
 	@echo "make docs-outputs  run the code of docs/*.md and write what it prints"
 
 $(BIN)/python:
@@ -116,6 +116,7 @@ docs-links: .venv/docs.stamp
 
 docs-pictures: .venv/demo.stamp
 	$(BIN)/python scripts/draw_docs.py
+	$(BIN)/python scripts/cheat_sheet.py
 
 docs-outputs: .venv/test.stamp
 	$(BIN)/python scripts/fill_docs.py

@@ -25,11 +25,12 @@ from anchortm.links import LINKS  # noqa: E402
 
 HEAD = f"""# How exact: links and row terms
 
-Largest relative error, measured against {DIGITS}-digit arithmetic from the definitions
-(`tests/high_precision.py`), on {len(grid("exact"))} values of h with |h| up to {max(ENDS):g} and
-{len(grid("interval"))} intervals with widths from {min(WIDTHS):g} to {max(WIDTHS):g} in both tails. r and the second
-derivatives of r have roots; their errors are relative to max(|value|, r_u + r_v), all others to
-the value itself. Values below 1e-290, where a double has fewer digits, are left out.
+How exact are log-likelihoods, residuals and their derivatives? The tables give the largest relative error,
+measured against {DIGITS}-digit arithmetic from the definitions (`tests/high_precision.py`), on
+{len(grid("exact"))} values of h with |h| up to {max(ENDS):g} and {len(grid("interval"))} intervals with widths from
+{min(WIDTHS):g} to {max(WIDTHS):g} in both tails. r and the second derivatives of r can be zero; their errors are
+relative to max(|value|, r_u + r_v), all others to the value itself. Values below 1e-290, where a double has
+fewer digits, are left out.
 
 Written by `make accuracy`; the bounds 1e-11 (second derivatives of r: 1e-6) are tests in
 `tests/links/test_links.py`. The letters are those of `anchortm.links`.

@@ -12,12 +12,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "evidence" / "new_places.md"
 START = """# Was the advice right?
 
-`assess` says from the places you have what to do at a new one. Here it is tried on real data. Some places are held back, the answer is computed from the
-others and from the covariates of the held-back rows, and then the outcomes are looked at. The months and the neighbourhoods were known when the rule was
-made, so that they test it only in part. The towns and the centres were chosen before their numbers were computed.
+`assess` tells you what to do at a new place, from the places you have. Was it right on real data? For each data set we held back some places. We computed the
+answer from the other places and from the covariates of the held-back rows, and only then looked at the outcomes. The months and the neighbourhoods were known
+when the rule was made, so they test it only in part. The towns and the centres were chosen before their numbers were computed.
 
-What you see: the advice to anchor was right where it was given. Where the training places do not decide, some strategy would often have gained, but not the
-same one: anchoring at the dear end of Ames, a wider spread at its cheap end and in Boston. Outcomes of the new place helped in all of these cases.
+The advice to anchor was right wherever it was given. Where the training places do not decide, some strategy would often have gained, but not always the
+same one: anchoring at the expensive end of Ames, a wider spread at its cheap end and in Boston. Outcomes of the new place helped in all of these cases.
 
 | data | held back | what the training places say | what the held-back places show | does it agree? |
 |---|---|---|---|---|

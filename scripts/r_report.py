@@ -12,10 +12,10 @@ from reference_fits import UNSTRATIFIED, load, model_for  # noqa: E402
 
 HEAD = """# Where R stops short
 
-Log-likelihoods of the same {total} models on the same data: what R's tram 1.2.4 (mlt, cotram) returned, the
-optimum of the same likelihood reached from there by an independent polish, and ours. R floors small
-probabilities in its score and may stop early; listed are the {short} fits that it leaves more than 0.001 below
-the optimum. In all {total} fits ours equals the polished optimum to {worst:.0e} of its value.
+Does R's tram reach the maximum of the likelihood? We fitted the same {total} models to the same data and compare the
+log-likelihoods: that of R's tram 1.2.4 (mlt, cotram), the optimum that an independent optimiser reaches from there, and
+ours. R floors small probabilities in its score and may stop early. The table lists the {short} fits in which it stops
+more than 0.001 below the optimum. In all {total} fits ours equals the optimum to {worst:.0e} of its value.
 
 Written by `make r-report`; the equality is a test in `tests/models/test_fits_r.py`.
 

@@ -10,14 +10,13 @@ from typing import Any
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
 HEAD = """# Reliability
 
-Data that nobody foresaw, files that were damaged or made to harm, a run that is stopped halfway: what happens then is
-tested, and this page is what the tests counted of themselves in one run of all of them, the slow ones included
-(`make reliability` runs them and writes it). In that run all tests passed. Trying had found {bugs} bugs before; each is fixed and kept away
-by a test that is named here.
+What happens with unforeseen data, with files that were damaged or made to harm, or if a run is stopped halfway? The tests try it. This page
+is the count of one run of all tests, the slow ones included (`make reliability` runs them and writes the page). In that run all tests passed.
+Such trials had found {bugs} bugs before; each is fixed, and a test that is named here keeps it from coming back.
 
 What you can rely on:
 
-- Input that makes no sense gets an error that names the culprit and a remedy; the model, your data and your files are
+- Input that makes no sense gives an error that names the cause and a remedy; the model, your data and your files stay
   as they were.
 - A fit ends with a certificate (`converged_`, `kkt_`, `min_eigenvalue_`) that is true, or says why there is none.
 - A saved model that was damaged is refused; nothing in a file is ever executed.

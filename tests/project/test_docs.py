@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import re
 from pathlib import Path
 
@@ -127,6 +128,27 @@ def test_every_page_can_be_reached() -> None:
         reached.add(page)
         ahead += [path for path in toctree(page) if path.exists() and path not in reached]
     assert not set(pages()) - reached, "these pages are in no table of contents"
+
+
+def guide() -> list[Path]:
+    """Return the pages that the guide lists; those on fits across hospitals are written for other readers."""
+    return [page for page in toctree(DOCS / "guide" / "index.md") if not page.stem.startswith("federated")]
+
+
+def test_the_guide_lists_each_page_once_with_its_question() -> None:
+    index = DOCS / "guide" / "index.md"
+    listed = toctree(index)
+    assert len(listed) == len(set(listed))
+    assert {page for page in (DOCS / "guide").glob("*.md") if page != index} <= set(listed)
+    lines = dict(re.findall(r"^- \[.*?\]\((.*?)\): (.*)$", index.read_text(), re.M))
+    for page in guide():
+        assert "?" in lines[os.path.relpath(page, index.parent)]
+
+
+@pytest.mark.parametrize("page", guide(), ids=lambda page: page.stem)
+def test_pages_of_the_guide_begin_with_their_question(page: Path) -> None:
+    first = page.read_text().split("\n\n")[1]
+    assert re.fullmatch(r"\*[^*].*\?\*", first, re.S), "write its question in italics below the title"
 
 
 def anchors(page: Path) -> set[str]:

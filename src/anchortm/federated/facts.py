@@ -14,6 +14,7 @@ from anchortm.exceptions import IdentificationError, InputError
 from anchortm.federated.conversation import Conversation
 from anchortm.federated.questions import KINDS
 from anchortm.federated.study import SITE, Study
+from anchortm.inputs.baselines import known_strata
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.response import plain_words
@@ -49,6 +50,7 @@ class Facts:
     rank: int = 0
     kinds: Any = None
     class_weights: Any = None
+    strata: tuple[Any, ...] = ()
 
     @property
     def ordinal(self) -> bool:
@@ -101,6 +103,7 @@ class Facts:
             anchored,
             _crossing(by_site, study.across) if anchored else (),
             *(_anchors(by_site) if anchored else ({}, ())),
+            strata=tuple(known_strata(_joined(own["strata"] for own in by_site.values()))),
         )
 
     def counted(self, found: Array) -> Facts:

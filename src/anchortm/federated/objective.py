@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +135,17 @@ class RemoteLoss:
         gram[upper] = found[2 + self.d :]
         return round(float(found[0])), float(found[1]), found[2 : 2 + self.d], gram + np.triu(gram, 1).T
 
+    def fitted(self, v: Array, dispersion: float) -> tuple[float, float]:
+        """Return the deviance, and the log-likelihood at a dispersion, of a model of means."""
+        found = self.ask("fitted", {"dispersion": dispersion}, v[None, :], 2).total
+        return float(found[0]), float(found[1])
+
+    def pearson(self, v: Array) -> float:
+        """Return Pearson's chi-square of a model of means; NaN if a site keeps its part to itself."""
+        reply = self.ask("pearson", {}, v[None, :], 1)
+        fine = all(own["statuses"] == ["ok"] for own in reply.fields.values())
+        return float(reply.total[0]) if fine else math.nan
+
     def calibration(self, points: Array, seed: int, size: int) -> tuple[Array, int]:
         """Return total counts of rows by predicted probability, and how sites round them.
 
@@ -152,6 +163,8 @@ class FederatedObjective(Objective):
     """The anchor loss of the rows of all sites; see ``anchortm.federated.sums`` for what they send."""
 
     costly = True
+    _convex_facts = staticmethod(convex_facts)
+    _separation = staticmethod(separated)
     places: NDArray[np.intp] | None = None  # of the parameters among those of all covariates
 
     def __init__(
@@ -169,12 +182,20 @@ class FederatedObjective(Objective):
         self.anchors = cast(Any, span)  # the solver asks for its rank only
         self.n_rows, self.n_total = size
         self._offset = offset
-        self.affine, self._concave, self._bounded = convex_facts(link, kinds)
+        self.affine, self._concave, self._bounded = self._convex_facts(link, kinds)
         self.sample_rows = self.n_rows
 
     @property
     def mean_offset(self) -> float:
         return self._offset
+
+    def called(self, link: Any) -> Self:
+        """Return the same loss under a link that differs in what rows do not depend on, as its dispersion."""
+        if link is self.link or link == self.link:
+            return self
+        result = copy(self)
+        result.link = link
+        return result
 
     def whole(self, v: Array) -> Array:
         """Return the parameters of all covariates: the coefficients of others are 0."""
@@ -258,4 +279,4 @@ class FederatedObjective(Objective):
             ).all()
             if count == 0.0 and inside and size > 0.0:
                 found = Recession(direction)
-                raise SeparationError(separated(found.names(k, self.names), found))
+                raise SeparationError(self._separation(found.names(k, self.names), found))

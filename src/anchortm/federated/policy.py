@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError
 
-__all__ = ["DisclosureError", "Policy"]
+__all__ = ["DisclosureError", "Policy", "RowsError"]
 
 
 class DisclosureError(InputError):
@@ -26,6 +26,10 @@ class DisclosureError(InputError):
     ...     print(error)
     the site has fewer than the 20 rows that its policy asks for: leave the site out, or pool it with another one
     """
+
+
+class RowsError(InputError):
+    """Raised if the rows of a site do not suit a study or a model; the message carries no values of rows."""
 
 
 @dataclass(frozen=True)

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.plain_values import plain
 from anchortm.bases import Basis
+from anchortm.engine.baseline_rules import Bernstein
 from anchortm.engine.data import About
 from anchortm.engine.environment_weights import NO_ENVIRONMENTS, Places, Weighing, Weighting
+from anchortm.engine.objective.build import layout_of
 from anchortm.engine.objective.penalised import Known, Penalty
-from anchortm.engine.rows.likelihood import layout
 from anchortm.engine.rows.standardised import baseline_moments, coordinates_from_moments
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
-from anchortm.federated.answers import plan_digest
 from anchortm.federated.conversation import Conversation
+from anchortm.federated.means import FederatedMeans
 from anchortm.federated.objective import FederatedObjective, RemoteLoss, Span
 from anchortm.federated.plan import Plan
+from anchortm.federated.recipe import Recipe
 from anchortm.federated.shared_loss import SharedLoss
+from anchortm.inputs.baselines import Mixture, check_corners, make_corners, varying_groups
 from anchortm.inputs.missing import Counts
 from anchortm.inputs.response import Response
 from anchortm.inputs.splines import Marks
-from anchortm.links import LINKS
 
 __all__ = ["SitesData"]
 
@@ -40,9 +41,10 @@ class SitesData:
     plan: Plan
     conversation: Conversation
     made: dict[Any, FederatedObjective] = field(default_factory=dict)
+    mixture: Mixture | None = None  # the corners of a model, with the weights of an average row
 
     in_memory = False
-    strata = clusters = mixture = weighting = environments = missing = None
+    strata = clusters = weighting = environments = missing = None
     near: tuple[int, ...] = ()
     lost: tuple[Any, ...] = ()
     share = 1.0
@@ -54,13 +56,19 @@ class SitesData:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the covariates."""
-        return self.plan.names
+        """Return the names of the covariates that shift h."""
+        return tuple(self.plan.names[j] for j in self._kept)
+
+    @property
+    def _kept(self) -> list[int]:
+        """Return the places of the covariates that shift h: all but those whose effects vary."""
+        varying = [] if self.mixture is None else self.mixture.corners.varying_names
+        return [j for j, name in enumerate(self.plan.names) if name not in varying]
 
     @property
     def marks(self) -> Marks:
         """Return that no covariate belongs to a smooth term."""
-        return (None,) * len(self.plan.names)
+        return (None,) * len(self._kept)
 
     @property
     def support(self) -> tuple[float, float] | None:
@@ -104,14 +112,54 @@ class SitesData:
         return self
 
     def learn(self, spec: Specification) -> None:
-        """Check the covariates for a model."""
+        """Check the covariates for a model, and that there is a support if it needs one."""
+        if isinstance(spec.rule, Bernstein) and spec.rule.support is None and self.support is None:
+            raise InputError("the outcome has nearly the same value in most rows: give the support in the study")
         penalty = self.penalty(spec)
-        own = penalty.free if spec.penalised(self.marks) else np.ones(len(self.names), dtype=bool)
+        own = np.ones(len(self.plan.names), dtype=bool)
+        if spec.penalised(self.marks):
+            own[self._kept] = penalty.free
         self.plan.check_covariates(own)
+
+    def structured(self, spec: Specification) -> SitesData:
+        """Return the rows with the corners of strata and varying effects, if a model has any."""
+        plan, ranges = self.plan, self.conversation.study.ranges
+
+        def facts(places: list[int]) -> tuple[float, float, bool]:
+            if all(plan.binary[j] for j in places):
+                return 0.0, 1.0, True
+            name = plan.names[places[0]]
+            if len(places) > 1 or name not in ranges:
+                raise InputError(
+                    f"the effect of {name} varies over its range, whose ends would be values of rows: give the range "
+                    f"in the study, ranges = {{{name} = [low, high]}}"
+                )
+            return (*ranges[name], False)
+
+        groups = varying_groups(spec.varying)
+        if not plan.strata and not groups:
+            return self
+        other = [name for entry, ends in groups for name in entry if ends is not None and ends != ranges.get(str(name))]
+        if other:
+            raise InputError(f"give the range of {other[0]} in the study, where all sites read it, not in varying")
+        corners, taken = make_corners(plan.strata or None, spec.varying, plan.names, facts, spec.sign, self.marks)
+        check_corners(corners.size, plan.n_rows)
+        shares = np.zeros(0) if plan.stratum_shares is None else plan.stratum_shares
+        average = corners.average(shares, plan.mean[taken])
+        corners.check(average)
+        return replace(self, mixture=Mixture(corners, average))
+
+    def bare(self) -> SitesData:
+        """Return the rows for a model with one baseline."""
+        return replace(self, mixture=None)
+
+    def thetas(self, theta: Array) -> Array:
+        """Return the baseline of an average row."""
+        return theta if self.mixture is None else self.mixture.thetas(theta)
 
     def penalty(self, spec: Specification, added: tuple[tuple[str, ...], Marks] = ((), ())) -> Penalty:
         """Return the penalty on the coefficients of the covariates, and on what parts of the model ``added``."""
-        known = Known(spec.sign * self.plan.mean, self.plan.deviation)
+        known = Known(spec.sign * self.plan.mean[self._kept], self.plan.deviation[self._kept])
         return spec.penalty(self.names, self.marks, added=added, known=known)
 
     def fingerprint(self) -> Array:
@@ -122,15 +170,15 @@ class SitesData:
         """Return what a model keeps of these rows."""
         plan = self.plan
         return About(
-            plan.names,
+            self.names,
             self.marks,
-            tuple(plan.formula.design_columns()),
+            (*plan.formula.design_columns(), *plan.formula.strata),
             plan.kinds,
             plan.time,
             (),
             plan.dropped,
             plan.alphabetical,
-            list(plan.binary),
+            [plan.binary[j] for j in self._kept],
             self.conversation.study.offset is not None,
             self.fingerprint(),
             plan.ranges,
@@ -143,35 +191,34 @@ class SitesData:
         self, link: Any, basis: Basis, sign: float, anchor_intercept: bool = True, n_jobs: int | None = None
     ) -> FederatedObjective:
         """Return the anchor loss of all rows, which is made once for a model."""
-        if type(link) not in {type(known) for known in LINKS.values()}:
-            raise InputError(
-                f"sites know the links {', '.join(LINKS)} by name, and {link!r} is another one: no code is sent to them"
-            )
-        fields = {"link": link.name, "basis": plain(basis.to_dict()), "sign": int(sign), "intercept": anchor_intercept}
         shared = self.plan.shared
         if shared is not None and not anchor_intercept:
             raise InputError("anchors that sites share have the constant in their span: set anchor_intercept=True")
-        fields |= {"shared": None if shared is None else shared.record()}
-        none = np.zeros(0)
-        numbers = {"anchor_mean": none, "anchor_unit": none, "anchor_root": np.zeros((0, 0))}
-        numbers |= {} if shared is None else shared.arrays()
-        digest = plan_digest(fields, numbers)
+        recipe = Recipe(
+            link, basis, sign, anchor_intercept, shared, None if self.mixture is None else self.mixture.corners
+        )
+        digest = recipe.digest
         if digest not in self.made:
-            self.made[digest] = self._made(link, basis, sign, (fields, numbers), digest)
-        return self.made[digest]
+            self.made[digest] = self._made(recipe, digest)
+        return self.made[digest].called(link)
 
-    def _made(
-        self, link: Any, basis: Basis, sign: float, model: tuple[dict[str, Any], dict[str, Array]], digest: str
-    ) -> FederatedObjective:
-        fields, numbers = model
-        plan, conversation = self.plan, self.conversation
-        size, total, squares = baseline_moments(basis, layout(basis, plan.response))
+    def _made(self, recipe: Recipe, digest: str) -> FederatedObjective:
+        link, basis, sign = recipe.link, recipe.basis, recipe.sign
+        plan, conversation, family = self.plan, self.conversation, recipe.family
+        size, total, squares = baseline_moments(basis, layout_of(link, basis, plan.response))
         units = np.sqrt(np.maximum(squares / size, 1e-30))
         units = np.where(total == 0.0, 1.0, 2.0 ** np.ceil(np.log2(units)))
+        if recipe.corners is not None:  # a constant, its differences, and the increments of each corner
+            levels = recipe.corners.others.size
+            units = np.concatenate([np.ones(1 + levels), np.tile(units[1:], recipe.corners.size)])
         k = units.size
-        found = conversation.ask("baseline", fields, {"units": units, **numbers}, 1 + 2 * k).total
-        moments = (float(found[0]), units * found[1 : 1 + k], units**2 * found[1 + k :])
-        coordinates = coordinates_from_moments(basis, moments, plan.mean, plan.deviation, sign)
+        arrays = {"units": units, **recipe.arrays()}
+        n = 1 + 2 * k + 2 * (family is not None)
+        found = conversation.ask("baseline", recipe.record(), arrays, n).total
+        moments = (float(found[0]), units * found[1 : 1 + k], units**2 * found[1 + k : 1 + 2 * k])
+        mean, deviation = plan.mean[self._kept], plan.deviation[self._kept]
+        coordinates = coordinates_from_moments(basis, moments, mean, deviation, sign, recipe.corners)
+        coordinates = coordinates if family is None else replace(coordinates, unit=family.eta_unit)
         arrays = {"mean": coordinates.mean, "scale": coordinates.scale}
 
         def ask(
@@ -187,16 +234,23 @@ class SitesData:
             sent = {"points": points, **arrays, **(beside or {})}
             return conversation.ask(kind, own, sent, size * (points.shape[0] if each else 1), to)
 
-        rows = (plan.n_rows, plan.n_total)
         d = coordinates.scale.size
         remote = RemoteLoss(ask, d) if plan.shared is None else SharedLoss(ask, d, plan.rank)
-        return FederatedObjective(
-            link, coordinates, self.anchors, plan.names, plan.row_kinds, rows, sign * plan.offset, remote
-        )
+        facts = (self.names, plan.row_kinds, (plan.n_rows, plan.n_total), sign * plan.offset, remote)
+        if family is None:
+            return FederatedObjective(link, coordinates, self.anchors, *facts)
+        outcomes, trials = (found[1 + 2 * k :] / plan.n_total).tolist()
 
-    def scores(self, objective: FederatedObjective, v: Array, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+        def other(link: Any) -> FederatedObjective:
+            return self.objective(link, basis, sign, recipe.intercept)
+
+        return FederatedMeans(family, coordinates, self.anchors, *facts, (outcomes, trials), other)
+
+    def scores(
+        self, objective: FederatedObjective, v: Array, names: Sequence[str], dispersion: float = 1.0
+    ) -> dict[str, dict[str, Any]]:
         """Return number of rows, their weight, events and log-likelihood of these sites, in clear text."""
-        return dict(objective.remote.ask("score", {}, v[None, :], 0, names).fields)
+        return dict(objective.remote.ask("score", {"dispersion": dispersion}, v[None, :], 0, names).fields)
 
 
 @dataclass(frozen=True, eq=False)

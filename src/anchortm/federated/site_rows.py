@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ __all__ = ["Design", "SiteRows", "content_of", "table_of"]
 
 Array = NDArray[np.float64]
 
+FACTOR = re.compile(r"C\([^()]*\)")  # levels of a column, in the name of a column of the design
 FINEST = 1.0 / 256.0  # finest step of a histogram, relative to the middle half of the values
 
 
@@ -251,6 +253,8 @@ class SiteRows:
             binary = bool(((X[:, j] == 1.0) == there).all())
             cells = [there.sum(), self.n_rows - there.sum()] if binary else [there.sum()]
             self.policy.check_cells(np.array(cells), f"rows with and without {name!r}")
+            if not binary and _is_computed(name, self.frame.columns):
+                self._check_spread(name, X[:, j])
         for name, level in design.alone:
             number = self.facts[name].counted.get(level, 0) if name in self.facts else 0
             if 0 < number < 2 * self.policy.least_cell:
@@ -259,6 +263,19 @@ class SiteRows:
                     "rows: merge it with another one"
                 )
         return replace(batch, weights=self.weights, anchors=self.anchors)
+
+    def _check_spread(self, name: str, column: Array) -> None:
+        """Refuse a column that a formula makes so steep that few rows have nearly all of its spread.
+
+        Around the median, one row far out is one effective row; around the mean all others would count as well.
+        """
+        away = np.abs(column - np.median(column))
+        if effective(away) < min(self.policy.least_cell, 0.5 * np.count_nonzero(away)):
+            raise DisclosureError(
+                f"the column {name!r} of the formula is nearly the same in all but fewer than {self.policy.least_cell} "
+                "effective rows of the site, so that its sums would be theirs: take a flatter function, such as a "
+                "logarithm"
+            )
 
     @staticmethod
     def columns(batch: Batch) -> Array:
@@ -301,6 +318,14 @@ class SiteRows:
         if recipe.shared is not None:
             self.check_shared(recipe.shared)
         return SiteModel(recipe, batch, self.policy, None if self.scale == "ordinal" else self._curve[0])
+
+
+def _is_computed(name: str, columns: Collection[str]) -> bool:
+    """Return whether a column of the design comes from a function, which the coordinator chooses.
+
+    Columns as they are in the table, levels and their products have no constants that somebody could search with.
+    """
+    return name not in columns and "(" in FACTOR.sub("", name)
 
 
 def _ends_of(response: Response) -> NDArray[np.intp]:

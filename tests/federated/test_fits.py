@@ -225,7 +225,6 @@ def test_a_fitted_model_predicts_and_is_saved(tmp_path: Any) -> None:
         (atm.CoxPH(), "Surv(time, event) ~ x | site", "risk sets need the order"),
         (atm.NormalLinear(xi=np.inf), "y ~ x | site", "finite number from 0"),
         (atm.NormalLinear(xi=-0.2), "y ~ x | site", "finite number from 0"),
-        (atm.NormalLinear(scale=["x"]), "y ~ x | site", "scale effects"),
         (atm.ContinuousLogit(), "y ~ x + (1 | ward) | site", "random effects"),
         (atm.ContinuousLogit(), "y ~ s(x) | site", "knots are quantiles"),
         (atm.ContinuousLogit(), "y ~ bs(x, 4) | site", "learn from the rows"),

@@ -382,7 +382,8 @@ ASK = {
 def at_sites(case: Case) -> Coordinator:
     """Return a coordinator of the rows of a case, whose sites have no rules."""
     named = {name: case.columns[name] for name in ("sample_weight", "offset") if name in case.columns}
-    rules = Policy(1, 1, 0.0, 0.0)
+    rules, varying = Policy(1, 1, 0.0, 0.0), case.model().get_params().get("varying")
+    named |= {"ranges": dict(varying)} if isinstance(varying, dict) else {}
     sites = [Site(rows.reset_index(drop=True), str(name), rules) for name, rows in case.data.groupby(case.anchor)]
     return Coordinator(LocalSites(sites), {"formula": case.formula, **named}, masks=False)
 

@@ -167,8 +167,11 @@ def _one_point(session: Session, asked: Message) -> tuple[RowObjective, Array]:
 
 
 def _of_influence(session: Session, asked: Message) -> Answer:
-    objective, v = _one_point(session, asked)
-    xi, d = asked.fields["xi"], v.size
+    plain, v = _one_point(session, asked)
+    strengths, d = asked.fields["strengths"], v.size
+    if len(strengths) != len(plain.apart):
+        raise WireError("the strengths do not match the kinds of residuals")
+    objective, xi = plain.at_strengths(strengths)
     t, E = objective.sums(v).t, objective.derivatives(v).E
     gram = objective.influence_gram(objective.influence(v, 2.0 * xi * t, np.eye(d), 2.0 * xi * E))
     if not np.isfinite(gram).all():

@@ -220,7 +220,8 @@ class Coordinator:
         data: SitesData = problem.data
         self._known.clear()
         objective: Any = problem.objective.unpenalised
-        v = objective.remote.lowest(float(problem.spec.xi))
+        own, xi = objective.ray(float(problem.spec.xi))
+        v = objective.remote.lowest([xi * share**2 for share in own.mix])
         if v is not None:
             marks = data.conversation.fingerprints
             self._reached = Reached(model, objective.coordinates.split(v), marks)

@@ -88,7 +88,7 @@ def _fold(
         about |= {"events": found[0]["events"]} if data.plan.time else {}
         about |= {"nll": nll, "skill": scores[-1] - nll, "regret": nll - at_zero}
         about |= {"converged": solution.converged, "notes": ""}
-        rows.append(about | {f"coef_{one}": b for one, b in zip(data.names, beta.tolist(), strict=True)})
+        rows.append(about | {f"coef_{one}": b for one, b in zip(fold.names_of(data), beta.tolist(), strict=True)})
     return rows
 
 

@@ -78,7 +78,7 @@ QUESTIONS: dict[str, tuple[dict[str, Test], dict[str, int]]] = {
     "shared_steep": ({"plan": is_text, "xi": is_strength}, POINTS | {"t": VECTOR}),
     "sums": ({"plan": is_text}, {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}),
     "influence": (
-        {"plan": is_text, "xi": is_strength},
+        {"plan": is_text, "strengths": list_of(is_strength)},
         {"points": MATRIX, "mean": VECTOR, "scale": VECTOR},
     ),
     "steep": (

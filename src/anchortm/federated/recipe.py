@@ -7,13 +7,13 @@ arguments by which a specification asks for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.plain_values import is_flag, is_strength, is_text, plain
+from anchortm._util.plain_values import is_count, is_flag, is_strength, is_text, list_of, plain
 from anchortm.bases import Basis
 from anchortm.engine.records import corners_of
 from anchortm.exceptions import InputError
@@ -34,6 +34,8 @@ def _is_record(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+#: arguments of a specification by which parts that change the loss of rows are asked for; columns by their places
+ARGUMENTS: dict[str, Test] = {"scale": list_of(is_count)}
 #: the fields of a recipe in a message, with their tests
 FIELDS: dict[str, Test] = {
     "link": is_text,
@@ -43,6 +45,9 @@ FIELDS: dict[str, Test] = {
     "intercept": is_flag,
     "shared": lambda value: value is None or _is_record(value),
     "corners": lambda value: value is None or _is_record(value),
+    "arguments": lambda value: (
+        _is_record(value) and all(name in ARGUMENTS and ARGUMENTS[name](own) for name, own in value.items())
+    ),
 }
 #: the fields of a family that its rows depend on
 FAMILY: dict[str, Test] = {
@@ -66,6 +71,7 @@ class Recipe:
     intercept: bool
     shared: SharedAnchors | None = None
     corners: Corners | None = None  # of strata and varying effects
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         known = {type(own) for own in LINKS.values()} | set(FAMILY_TYPES.values())
@@ -91,6 +97,7 @@ class Recipe:
             "intercept": self.intercept,
             "shared": None if self.shared is None else self.shared.record(),
             "corners": None if self.corners is None else plain(asdict(self.corners)),
+            "arguments": plain(self.arguments),
         }
 
     def arrays(self) -> dict[str, Array]:
@@ -115,7 +122,7 @@ class Recipe:
         basis, sign = Basis.from_dict(record["basis"]), float(record["sign"])
         if corners is not None and corners.sign != sign:
             raise WireError("the baselines do not match the model")
-        return cls(link, basis, sign, record["intercept"], shared, corners)
+        return cls(link, basis, sign, record["intercept"], shared, corners, record["arguments"])
 
     @property
     def taken(self) -> list[int]:

@@ -137,7 +137,12 @@ class SiteModel:
         """Return the model as the engine takes it."""
         recipe = self.recipe
         spec = Specification(
-            model="", link=recipe.link, rule=Given(recipe.basis), sign=recipe.sign, anchor_intercept=recipe.intercept
+            model="",
+            link=recipe.link,
+            rule=Given(recipe.basis),
+            sign=recipe.sign,
+            anchor_intercept=recipe.intercept,
+            **recipe.arguments,
         )
         return _SiteProblem(spec, self.data, recipe.link, recipe.basis, recipe.shared)
 
@@ -155,14 +160,19 @@ class SiteModel:
             found.append(np.array([w @ response.upper, w @ trials]) / recipe.family.unit)
         return np.concatenate(found)
 
+    @property
+    def _n_columns(self) -> int:
+        """Return the number of columns beside those of the baseline; those of the scale come twice."""
+        return len(self.data.names) + len(self.recipe.arguments.get("scale", ()))
+
     def takes(self, size: int) -> bool:
         """Return whether coordinates may have so many columns."""
-        return size > len(self.data.names)
+        return size > self._n_columns
 
     def objective(self, mean: Array, scale: Array) -> RowObjective:
         """Return the share of the site in the loss; its parameters and its coordinates are those of all sites."""
         recipe = self.recipe
-        k = scale.size - self.data.design.matrix.shape[1]
+        k = scale.size - self._n_columns
         self.policy.check_rows(self.n_rows, scale.size)
         units = (1.0, mean[:k], scale[:k] ** 2 + mean[:k] ** 2)  # a row with these moments
         covariates = (recipe.sign * mean[k:], scale[k:], recipe.sign)
@@ -223,7 +233,10 @@ class SiteModel:
         with np.errstate(all="ignore"):
             slopes = objective.residual_slopes(v)
             slopes = slopes if objective.weights is None else slopes * objective.weights
-            if self._few(slopes, np.arange(self.n_rows), least, least):
+            everything, factors = np.arange(self.n_rows), objective.row_scales(v)
+            if self._few(slopes, everything, least, least):
+                return True
+            if factors is not None and self._few(factors, everything, least, least):
                 return True
             for term in objective.terms:
                 if term.kind == "exact" and term.slope is not None:

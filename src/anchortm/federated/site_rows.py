@@ -173,16 +173,18 @@ class SiteRows:
             kinds = [kind for kind, number in response.counts().items() if number]
             found |= {"time": response.scale == "time", "kinds": kinds + ["truncated"] * bool(response.truncated.any())}
         found["strata"] = _plain(self.strata.labels) if self.formula.strata else []
-        found["anchors"] = None
-        if self.anchors is not None:
-            own = [name for name in self.anchors.factor_names if name != SITE]
-            levels = zip(self.anchors.factor_names, self.anchors.levels, strict=True)
-            shared = {name: _plain(of.tolist()) for name, of in levels if name != SITE or self.study.across}
-            for name, codes in zip(self.anchors.factor_names, self.anchors.factors, strict=True):
-                if name in own or self.anchors.levels[self.anchors.factor_names.index(name)].size > 1:
-                    self.policy.check_cells(np.bincount(codes), f"levels of the anchor {name!r}")
-            found["anchors"] = {"factors": shared, "numbers": list(self.anchors.column_names)}
+        found["anchors"] = None if self.anchors is None else self._described_anchors(self.anchors)
         return found
+
+    def _described_anchors(self, anchors: AnchorColumns) -> dict[str, Any]:
+        """Return the anchors and their levels, after checking the cells of those that lie inside the site."""
+        own = [name for name in anchors.factor_names if name != SITE]
+        levels = list(zip(anchors.factor_names, anchors.levels, strict=True))
+        shared = {name: _plain(of.tolist()) for name, of in levels if name != SITE or self.study.across}
+        for (name, of), codes in zip(levels, anchors.factors, strict=True):
+            if name in own or of.size > 1:
+                self.policy.check_cells(np.bincount(codes), f"levels of the anchor {name!r}")
+        return {"factors": shared, "numbers": list(anchors.column_names)}
 
     # sums before the fit
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,8 +42,11 @@ class SitesData:
     conversation: Conversation
     made: dict[Any, FederatedObjective] = field(default_factory=dict)
     mixture: Mixture | None = None  # the corners of a model, with the weights of an average row
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # of parts that change the loss of rows
+    again: tuple[tuple[int, ...], float, tuple[str, ...]] | None = None  # columns that come twice, factor, names of all
 
     in_memory = False
+    afar = True
     strata = clusters = weighting = environments = missing = None
     near: tuple[int, ...] = ()
     lost: tuple[Any, ...] = ()
@@ -57,7 +60,24 @@ class SitesData:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the covariates that shift h."""
-        return tuple(self.plan.names[j] for j in self._kept)
+        return tuple(self.plan.names[j] for j in self._kept) if self.again is None else self.again[2]
+
+    @property
+    def _moments(self) -> tuple[Array, Array]:
+        """Return means and deviations of the columns."""
+        mean, deviation = self.plan.mean[self._kept], self.plan.deviation[self._kept]
+        if self.again is None:
+            return mean, deviation
+        columns, factor = list(self.again[0]), self.again[1]
+        return np.append(mean, factor * mean[columns]), np.append(deviation, deviation[columns])
+
+    def repeated(self, columns: Sequence[int], factor: float, names: tuple[str, ...]) -> SitesData:
+        """Return the rows with some covariates once more, times a factor, after the others."""
+        return replace(self, again=(tuple(columns), factor, names))
+
+    def asking(self, **arguments: Any) -> SitesData:
+        """Return the rows for a loss that sites make with these arguments of its specification."""
+        return replace(self, arguments={**self.arguments, **arguments})
 
     @property
     def _kept(self) -> list[int]:
@@ -151,7 +171,7 @@ class SitesData:
 
     def bare(self) -> SitesData:
         """Return the rows for a model with one baseline."""
-        return replace(self, mixture=None)
+        return replace(self, mixture=None, arguments={})
 
     def thetas(self, theta: Array) -> Array:
         """Return the baseline of an average row."""
@@ -194,9 +214,8 @@ class SitesData:
         shared = self.plan.shared
         if shared is not None and not anchor_intercept:
             raise InputError("anchors that sites share have the constant in their span: set anchor_intercept=True")
-        recipe = Recipe(
-            link, basis, sign, anchor_intercept, shared, None if self.mixture is None else self.mixture.corners
-        )
+        corners = None if self.mixture is None else self.mixture.corners
+        recipe = Recipe(link, basis, sign, anchor_intercept, shared, corners, self.arguments)
         digest = recipe.digest
         if digest not in self.made:
             self.made[digest] = self._made(recipe, digest)
@@ -216,8 +235,7 @@ class SitesData:
         n = 1 + 2 * k + 2 * (family is not None)
         found = conversation.ask("baseline", recipe.record(), arrays, n).total
         moments = (float(found[0]), units * found[1 : 1 + k], units**2 * found[1 + k : 1 + 2 * k])
-        mean, deviation = plan.mean[self._kept], plan.deviation[self._kept]
-        coordinates = coordinates_from_moments(basis, moments, mean, deviation, sign, recipe.corners)
+        coordinates = coordinates_from_moments(basis, moments, *self._moments, sign, recipe.corners)
         coordinates = coordinates if family is None else replace(coordinates, unit=family.eta_unit)
         arrays = {"mean": coordinates.mean, "scale": coordinates.scale}
 

@@ -111,11 +111,6 @@ _APART = "the rows of other sites are not at hand"
 _AT_SITES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "sites",
-        ("scale",),
-        "sums for models with scale effects are not implemented; leave them out",
-    ),
-    (
-        "sites",
         ("random",),
         "sums for models with random effects are not implemented; give the clusters as anchors of their site",
     ),

@@ -42,6 +42,7 @@ def table(n: int = 600, sites: int = 3, seed: int = 0) -> pd.DataFrame:
             "o": 0.1 * rng.normal(size=n),
             "sex": np.where(np.arange(n) % 5 < 3, "f", "m"),
             "u": np.sin(np.arange(n)),
+            "patient": [f"{k}/{j}" for k, j in zip(site, np.arange(n) // 6, strict=True)],
             "site": [f"s{k}" for k in site],
         }
     )
@@ -140,6 +141,12 @@ CELLS: dict[str, tuple[Any, str]] = {
     "scale, xi of its own": (atm.ContinuousLogit(order=4, scale=["x"], xi_scale=3.0), "y ~ x + z | site"),
     "scale and strata": (atm.ContinuousLogit(order=3, scale=["x"]), "y | sex ~ x | site"),
     "scale and ridge": (atm.ContinuousLogit(order=3, scale=["x"], l2=0.02), "y ~ x + z | site"),
+    "random, Lm": (atm.NormalLinear(), "y ~ x + z + (1 | patient) | site"),
+    "random, c-probit": (atm.ContinuousProbit(order=3), "y ~ x + (1 | patient) | site"),
+    "random, right": (atm.ContinuousLogit(order=3), "Surv(time, event) ~ x + (1 | patient) | site"),
+    "random, ordinal": (atm.OrdinalRegression(), "grade ~ x + (1 | patient) | site"),
+    "random slope, Lm": (atm.NormalLinear(), "y ~ x + (1 + x | patient) | site"),
+    "random, strata": (atm.ContinuousProbit(order=3), "y | sex ~ x + (1 | patient) | site"),
     "ridge": (atm.ContinuousLogit(order=4, l2=0.05), "y ~ x + z | site"),
     "ridge on deviations": (atm.NormalLinear(l2=0.05, penalty_factor={"x": 2.0}), "y ~ x + z | site"),
 }

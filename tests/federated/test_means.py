@@ -176,6 +176,20 @@ def test_a_fit_goes_on_without_a_dispersion_that_it_does_not_need(tmp_path: Path
     assert "Pearson not known" in str(found.summary())
 
 
+@pytest.mark.parametrize("expected", [False, True])
+def test_steep_parameters_are_refused_under_the_expected_information_too(expected: bool) -> None:
+    """Its slopes are the same in all rows of a gamma model with the log link, whatever the parameters."""
+    asked = coordinator(DATA, "cost ~ x | site", False)
+    problem = asked.problem(atm.AnchorGLM(family="gamma"))
+    objective = problem.objective.with_link(replace(problem.objective.link, expected_information=expected))
+    start = problem.start(objective)
+    assert np.isfinite(objective.sums(start).loglik)
+    steep = start.copy()
+    steep[1] = -4.0  # the means of rows with the largest x go to 0
+    assert objective.sums(steep).loglik == -np.inf
+    assert set(objective.remote.refused.values()) == {"few effective rows"}
+
+
 def test_forged_families_are_refused() -> None:
     basis = atm.AnchorGLM(family="poisson").specification().rule(None, None)
     recipe = Recipe(get_family("poisson"), basis, 1.0, True)

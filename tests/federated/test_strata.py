@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from federated_cases import RANGES, coordinator, table
 import anchortm as atm
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.federated import Coordinator, DisclosureError, LocalSites, Policy, Site, Study
+from anchortm.inputs.baselines import Mixture
 
 DATA, FOUR = table(), table(900, 4)
 SUPPORT = [-2.0, 4.0]
@@ -93,6 +95,19 @@ def test_ranges_cannot_be_searched_in_an_agreed_study() -> None:
     for wrong in ({"u": [1.0, -1.0]}, {"u": 1.0}, [1.0]):
         with pytest.raises(InputTypeError, match="ranges of a study must be"):
             Study(VARYING, ranges=wrong)
+
+
+def test_ranges_of_a_question_are_those_of_the_study() -> None:
+    """A coordinator that moves a range until a site refuses would find the largest value of a column."""
+    model = atm.ContinuousLogit(order=3, varying=["u"])
+    asked = coordinator(DATA, VARYING, support=SUPPORT, ranges=RANGES)
+    data = asked.problem(model).data
+    group = data.mixture.corners.groups[0]
+    for change in ({"high": 0.99}, {"names": ("x",)}, {"kind": "factor"}):
+        corners = replace(data.mixture.corners, groups=(replace(group, **change),))
+        other = replace(data, mixture=Mixture(corners, data.mixture.weights))
+        with pytest.raises(InputError, match=r"other ranges than those of the study|cannot read its rows"):
+            _ = asked.problem(model).with_data(other).objective
 
 
 def rows(n: int, few: int) -> pd.DataFrame:

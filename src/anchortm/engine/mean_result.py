@@ -68,6 +68,11 @@ class MeanSpecification(Specification):
 
     def check_sums(self) -> None:
         """Raise an error for what depends on all rows before their sums can be taken."""
+        if self.cluster:
+            raise InputError(
+                "random effects of AnchorGLM are not implemented for sites: use OrdinalRegression for two classes, or "
+                "CountRegression"
+            )
         if self.estimates_alpha:
             raise InputError("alpha='ml' needs the influence of rows on alpha: give alpha a number for sites")
         if self.residual == "deviance":

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.backends.reading import Batch
-from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.objective.anchored import AnchoredObjective
 from anchortm.engine.objective.separation import rows_against
 from anchortm.engine.rows.block_sums import Influence
 from anchortm.federated.ledger import LONGEST
@@ -19,7 +19,7 @@ from anchortm.federated.masks import LARGEST, Masks
 from anchortm.federated.policy import DisclosureError
 from anchortm.federated.recipe import Recipe
 from anchortm.federated.shared_anchors import SharedAnchors
-from anchortm.federated.site_model import SiteModel
+from anchortm.federated.site_model import SiteModel, of_rows
 from anchortm.federated.site_rows import Design, SiteRows
 from anchortm.federated.study import Study
 from anchortm.federated.sums import FEW, packed, packed_shared
@@ -55,7 +55,7 @@ class Session:
         self.round = 0
         self.batch: Batch | None = None
         self.models: dict[str, SiteModel] = {}
-        self.objectives: dict[str, RowObjective] = {}
+        self.objectives: dict[str, AnchoredObjective] = {}
 
     @property
     def listed(self) -> str:
@@ -76,7 +76,7 @@ class Session:
             raise WireError("the site does not know this model: send its baseline first")
         return found
 
-    def objective(self, asked: Message) -> RowObjective:
+    def objective(self, asked: Message) -> AnchoredObjective:
         """Return the share of the site in the loss of a model, which is made once."""
         model = self.model(asked)
         mean, scale = asked.arrays["mean"], asked.arrays["scale"]
@@ -138,7 +138,7 @@ def _of_baseline(session: Session, asked: Message) -> Answer:
     return {}, model.baseline(asked.arrays["units"])
 
 
-def _status(session: Session, model: SiteModel, objective: RowObjective, v: Array, values: Array) -> str:
+def _status(session: Session, model: SiteModel, objective: AnchoredObjective, v: Array, values: Array) -> str:
     """Return "ok", or why the sums at a point stay at the site."""
     if not np.isfinite(values).all() or (session.masks is not None and np.abs(values).max(initial=0.0) > LARGEST):
         return "not finite"
@@ -156,7 +156,7 @@ def _of_sums(session: Session, asked: Message) -> Answer:
     return {"statuses": statuses}, np.concatenate(found)
 
 
-def _one_point(session: Session, asked: Message) -> tuple[RowObjective, Array]:
+def _one_point(session: Session, asked: Message) -> tuple[AnchoredObjective, Array]:
     objective, points = session.objective(asked), asked.arrays["points"]
     if points.shape[0] != 1:
         raise WireError("this question is about one point")
@@ -183,7 +183,9 @@ def _of_steep(session: Session, asked: Message) -> Answer:
     objective, v = _one_point(session, asked)
     if objective.anchors is None:
         return {}, np.zeros(1)
-    largest = objective.blocks.largest_spread(objective.anchors, objective.anchors.coefficients(objective.sums(v).t))
+    largest = of_rows(objective).blocks.largest_spread(
+        objective.anchors, objective.anchors.coefficients(objective.sums(v).t)
+    )
     return {}, np.array([float(2.0 * asked.fields["xi"] * largest > 1.0)])
 
 
@@ -191,8 +193,9 @@ def _of_against(session: Session, asked: Message) -> Answer:
     objective = session.objective(asked)
     if asked.arrays["points"].shape[0] > DIRECTIONS:
         raise WireError(f"this question is about up to {DIRECTIONS} directions")
-    rows = objective.terms, objective.coordinates
-    found = [rows_against(*rows, v, AGAINST, objective.ways) for v in asked.arrays["points"]]
+    own = of_rows(objective)
+    directions = asked.arrays["points"][:, : own.n_parameters]
+    found = [rows_against(own.terms, own.coordinates, v, AGAINST, own.ways) for v in directions]
     least = session.rows.policy.least_cell
     counts = np.array(found, dtype=np.float64)
     # whether there is a cell of them, not how many: numbers that change at one row would show where it lies
@@ -204,7 +207,7 @@ def _of_score(session: Session, asked: Message) -> Answer:
     loglik = session.model(asked).loglik(objective, v, asked.fields["dispersion"])
     if not np.isfinite(loglik):
         raise DisclosureError("the log-likelihood is not finite")
-    events = sum(term.rows.size for term in objective.terms if term.kind == "exact")
+    events = sum(term.rows.size for term in of_rows(objective).terms if term.kind == "exact")
     fields = {"n": objective.n_rows, "weight": objective.n_total, "loglik": loglik, "events": events}
     return fields, np.zeros(0)
 
@@ -290,7 +293,7 @@ def _of_shared_influence(session: Session, asked: Message) -> Answer:
         raise WireError("the multipliers do not match the anchors")
     # coordinates in the span are coefficients of these anchors
     work = Influence(objective.link, v, objective.coordinates.n_baseline, np.eye(v.size), 2.0 * xi * t, 2.0 * xi * E, t)
-    gram = objective.blocks.total(work)[1][0]
+    gram = of_rows(objective).blocks.total(work)[1][0]
     if not np.isfinite(gram).all():
         raise DisclosureError("the sums are not finite")
     return {}, gram[np.triu_indices(v.size)]
@@ -301,7 +304,7 @@ def _of_shared_steep(session: Session, asked: Message) -> Answer:
     t = asked.arrays["t"]
     if objective.anchors is None or t.size != objective.n_sums:
         raise WireError("the multipliers do not match the anchors")
-    largest = objective.blocks.largest_spread(objective.anchors, objective.anchors.coefficients(t))
+    largest = of_rows(objective).blocks.largest_spread(objective.anchors, objective.anchors.coefficients(t))
     return {}, np.array([float(2.0 * asked.fields["xi"] * largest > 1.0)])
 
 

@@ -328,8 +328,9 @@ def need_of(problem: Problem, model: str) -> ScoreTest:
     if data.plan.shared is not None:
         raise InputError("sums for the score test exist only if each level of the anchors is at one site")
     parts.refuse("score_test", *problem.spec.asked(), problem.spec.likelihood)
-    if problem.spec.scale is not None:
-        raise InputError("its sums are not implemented with scale effects")
+    absent = {"scale effects": problem.spec.scale is not None, "random effects": bool(problem.spec.cluster)}
+    for name in (name for name, there in absent.items() if there):
+        raise InputError(f"its sums are not implemented with {name}")
     solution, _ = problem.solve()
     if not solution.converged:
         raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")

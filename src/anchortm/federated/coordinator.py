@@ -469,9 +469,9 @@ class Coordinator:
         """
         parts.refuse("sites", *model.specification().asked(), model.specification().likelihood)
         model.specification().check()
-        model.specification().check_sums()
         data = self._data(model.specification().outcome)
         spec = _with_roles(model, data.plan).specification().check()
+        spec.check_sums()
         if spec.levels is not None and tuple(spec.levels) != data.plan.classes:
             raise InputError("give the classes in the study, where all sites read them, not in the model")
         data = data.structured(spec)
@@ -494,7 +494,8 @@ class Coordinator:
         """Return the fitted model without rows, with its standard errors."""
         model = _with_roles(model, problem.data.plan)
         whole = model.with_result(problem, result)
-        if default_kind(result, None) == "sandwich" and result.strict and not result.l1:
+        known = not result.l1 and not (result.ridged and result.random is not None)
+        if default_kind(result, None) == "sandwich" and result.strict and known:
             covariance(whole, "sandwich")  # kept in the result
         made = model.with_result(None, result)
         made.formula_ = problem.data.plan.formula

@@ -24,7 +24,7 @@ __all__ = ["Facts"]
 Array = NDArray[np.float64]
 BySite = Mapping[str, dict[str, Any]]
 
-HEAD = 3 + len(KINDS)  # rows, their weight, environments, rows of each kind
+HEAD = 5 + len(KINDS)  # rows, their weight, environments, clusters, their weight, rows of each kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,7 @@ class Facts:
     kinds: Any = None
     class_weights: Any = None
     strata: tuple[Any, ...] = ()
+    clusters: tuple[float, float] = (0.0, 0.0)  # their number and weight
 
     @property
     def ordinal(self) -> bool:
@@ -111,7 +112,7 @@ class Facts:
         n, K = round(float(found[0])), len(self.classes)
         total = float(found[1])
         check_total_weight(total)
-        kinds = {kind: round(float(x)) for kind, x in zip(KINDS, found[3:HEAD], strict=True)}
+        kinds = {kind: round(float(x)) for kind, x in zip(KINDS, found[5:HEAD], strict=True)}
         weights, at = None, HEAD
         if self.ordinal:
             rows = [round(float(x)) for x in found[at : at + K]]
@@ -125,7 +126,7 @@ class Facts:
             at += len(fact.levels)
             columns[name] = replace(fact, n_rows=n, counts=tuple(max(1, round(float(x))) for x in own))
         made = replace(self, columns=columns, n_rows=n, n_total=total, rank=round(float(found[2])))
-        return replace(made, kinds=kinds, class_weights=weights)
+        return replace(made, kinds=kinds, class_weights=weights, clusters=(float(found[3]), float(found[4])))
 
     def settled(self, ranges: Mapping[str, tuple[float, float]]) -> Formula:
         """Return the formula with the levels and about the ranges of its columns."""

@@ -84,6 +84,7 @@ class Plan:
     shared: SharedAnchors | None = None
     strata: tuple[Any, ...] = ()
     stratum_shares: Array | None = None  # of the rows
+    clusters: tuple[float, float] = (0.0, 0.0)  # number and weight of the clusters with random effects
 
     def __repr__(self) -> str:
         return f"Plan({self.n_rows} rows, {len(self.names)} covariates, {self.rank} environments)"
@@ -172,6 +173,7 @@ def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
         shared,
         facts.strata,
         np.insert(shares, 0, 1.0 - shares.sum()) if facts.strata else None,
+        facts.clusters,
     )
 
 

@@ -200,6 +200,20 @@ most_scores=200, most_calibrations=20, most_levels=40, columns=())
                 "them, or leave the column out"
             )
 
+    def check_clusters(self, number: int) -> None:
+        """Refuse random effects of few clusters, which may be patients.
+
+        Examples
+        --------
+        >>> from anchortm.federated import Policy
+        >>> Policy().check_clusters(10)
+        """
+        if number < 2 * self.least_cell:
+            raise DisclosureError(
+                f"the site has fewer than {2 * self.least_cell} clusters, twice the smallest cell of its policy: give "
+                "the clusters as anchors, or leave the random effects out"
+            )
+
     def check_levels(self, n_levels: int, n_rows: int, what: str) -> None:
         """Refuse factors with many levels.
 

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.plain_values import is_count, is_flag, is_strength, is_text, list_of, plain
+from anchortm._util.plain_values import is_count, is_flag, is_parameter, is_strength, is_text, list_of, plain
 from anchortm.bases import Basis
 from anchortm.engine.records import corners_of
+from anchortm.engine.rows.quadrature import MOST_NODES
 from anchortm.exceptions import InputError
 from anchortm.families import FAMILY_TYPES, Family
 from anchortm.federated.shared_anchors import SharedAnchors
 from anchortm.federated.wire import WireError, digest_of
 from anchortm.inputs.baselines import Corners
+from anchortm.inputs.clusters import Effects
 from anchortm.links import LINKS, Link, get_link
 
 __all__ = ["FIELDS", "Recipe"]
@@ -45,6 +47,8 @@ FIELDS: dict[str, Test] = {
     "intercept": is_flag,
     "shared": lambda value: value is None or _is_record(value),
     "corners": lambda value: value is None or _is_record(value),
+    "effects": lambda value: value is None or _is_record(value),
+    "n_nodes": lambda value: value is None or (is_count(value) and 0 < value <= MOST_NODES),
     "arguments": lambda value: (
         _is_record(value) and all(name in ARGUMENTS and ARGUMENTS[name](own) for name, own in value.items())
     ),
@@ -72,6 +76,8 @@ class Recipe:
     shared: SharedAnchors | None = None
     corners: Corners | None = None  # of strata and varying effects
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    effects: Effects | None = None  # of the clusters of a site; slopes are named by the places of their columns
+    n_nodes: int | None = None  # of their integrals
 
     def __post_init__(self) -> None:
         known = {type(own) for own in LINKS.values()} | set(FAMILY_TYPES.values())
@@ -98,6 +104,8 @@ class Recipe:
             "shared": None if self.shared is None else self.shared.record(),
             "corners": None if self.corners is None else plain(asdict(self.corners)),
             "arguments": plain(self.arguments),
+            "effects": None if self.effects is None else plain(asdict(self.effects)),
+            "n_nodes": self.n_nodes,
         }
 
     def arrays(self) -> dict[str, Array]:
@@ -122,13 +130,25 @@ class Recipe:
         basis, sign = Basis.from_dict(record["basis"]), float(record["sign"])
         if corners is not None and corners.sign != sign:
             raise WireError("the baselines do not match the model")
-        return cls(link, basis, sign, record["intercept"], shared, corners, record["arguments"])
+        return cls(link, basis, sign, record["intercept"], shared, corners, record["arguments"], *_effects(record))
 
     @property
     def taken(self) -> list[int]:
         """Return the columns whose effects vary along the response, in the order of the corners."""
         own = self.corners
         return [] if own is None else [own.covariates.index(name) for name in own.varying_names]
+
+
+def _effects(record: Mapping[str, Any]) -> tuple[Effects | None, int | None]:
+    """Return the random effects in a message, and the number of nodes."""
+    own = record["effects"]
+    if own is None:
+        return None, None
+    lists = {"names": is_text, "centre": is_parameter, "scale": lambda value: is_strength(value) and value > 0.0}
+    fine = set(own) == {"cluster", *lists} and all(list_of(test)(own[name]) for name, test in lists.items())
+    if not (fine and 0 < len(own["names"]) <= 2 and len({len(own[name]) for name in lists}) == 1):
+        raise WireError("the random effects of the model are invalid")
+    return Effects(str(own["cluster"]), *(tuple(own[name]) for name in lists)), record["n_nodes"]
 
 
 def _family(record: Mapping[str, Any]) -> Family:

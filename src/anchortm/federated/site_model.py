@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from anchortm.backends.column_sums import numbers_of
 from anchortm.backends.reading import Batch
 from anchortm.engine.baseline_rules import Given
-from anchortm.engine.data import Data
+from anchortm.engine.data import Data, Strata
+from anchortm.engine.objective.anchored import AnchoredObjective
 from anchortm.engine.objective.build import build_objective, layout_of
 from anchortm.engine.objective.mean import MeanObjective
 from anchortm.engine.objective.plain import RowObjective
@@ -28,6 +29,7 @@ from anchortm.federated.recipe import Recipe
 from anchortm.federated.shared_anchors import SharedAnchors
 from anchortm.federated.wire import WireError
 from anchortm.inputs.baselines import Corners
+from anchortm.inputs.clusters import Clusters
 from anchortm.inputs.design import Design
 from anchortm.inputs.mean_outcomes import check_rows
 from anchortm.newplace.assessment.calibration import BINS as BINS_OF_PIT
@@ -35,7 +37,7 @@ from anchortm.newplace.assessment.calibration import LEVELS
 from anchortm.predict.distribution import PredictedDistribution
 from anchortm.scores import pit
 
-__all__ = ["SiteModel", "effective"]
+__all__ = ["SiteModel", "effective", "of_rows"]
 
 Array = NDArray[np.float64]
 
@@ -85,7 +87,9 @@ class _SiteProblem(Problem):
 class SiteModel:
     """One model on the rows of one site."""
 
-    def __init__(self, recipe: Recipe, batch: Batch, policy: Policy, curve: Array | None) -> None:
+    def __init__(
+        self, recipe: Recipe, batch: Batch, policy: Policy, curve: Array | None, clusters: Strata | None = None
+    ) -> None:
         self.recipe, self.policy = recipe, policy
         self.n_rows = len(batch.response)
         policy.check_rows(self.n_rows, recipe.basis.n_parameters + batch.X.shape[1])  # before columns are made
@@ -96,7 +100,13 @@ class SiteModel:
         X = numbers_of(batch.X)[0]
         design = Design(X, tuple(f"x{j}" for j in range(X.shape[1])), True)
         self.batch, rest = batch, (batch.anchors, batch.weights, batch.offset, ())
-        self.data = Data(batch.response, design, *rest, mixture=batch.mixture)
+        if recipe.effects is not None and clusters is None:
+            raise WireError("the random effects do not match the study")
+        made = None
+        if recipe.effects is not None and clusters is not None:
+            Z = recipe.effects.columns(design.names, X)
+            made = Clusters(clusters.codes, clusters.labels, Z, recipe.effects, recipe.n_nodes, 0.0)
+        self.data = Data(batch.response, design, *rest, mixture=batch.mixture, clusters=made)
         self._check_support(curve)
 
     def _structured(self, batch: Batch, corners: Corners, taken: list[int]) -> Batch:
@@ -169,7 +179,7 @@ class SiteModel:
         """Return whether coordinates may have so many columns."""
         return size > self._n_columns
 
-    def objective(self, mean: Array, scale: Array) -> RowObjective:
+    def objective(self, mean: Array, scale: Array) -> AnchoredObjective:
         """Return the share of the site in the loss; its parameters and its coordinates are those of all sites."""
         recipe = self.recipe
         k = scale.size - self._n_columns
@@ -180,7 +190,7 @@ class SiteModel:
         unit = 1.0 if recipe.family is None else recipe.family.eta_unit
         coordinates = replace(known, mean=mean, scale=scale, unit=unit)  # without their rounding errors
         made = self.problem.make_objective(recipe.link, self.data, coordinates)
-        assert isinstance(made, RowObjective)  # noqa: S101
+        assert isinstance(made, AnchoredObjective)  # noqa: S101
         return made
 
     def fitted(self, objective: Objective, v: Array, dispersion: float) -> Array:
@@ -218,7 +228,7 @@ class SiteModel:
 
     # the rules at parameters
 
-    def singled_out(self, objective: RowObjective, v: Array) -> bool:
+    def singled_out(self, objective: Objective, v: Array) -> bool:
         """Return whether the sums at v stand for a few rows, or v is not one that a fit can reach.
 
         Two things can single rows out: residuals that are steep in few rows, and, for exact outcomes, a baseline that
@@ -231,19 +241,29 @@ class SiteModel:
         if (v < at.lower - slack).any() or (v > at.upper + slack).any():
             return True
         with np.errstate(all="ignore"):
-            slopes = objective.residual_slopes(v)
+            slopes = observed(objective).residual_slopes(v)
             slopes = slopes if objective.weights is None else slopes * objective.weights
             everything, factors = np.arange(self.n_rows), objective.row_scales(v)
             if self._few(slopes, everything, least, least):
                 return True
             if factors is not None and self._few(factors, everything, least, least):
                 return True
-            for term in objective.terms:
+            if self._few_clusters(slopes):
+                return True
+            for term in of_rows(objective).terms:
                 if term.kind == "exact" and term.slope is not None:
                     shares = 1.0 / (term.slope @ v[:k])
                     if self._few(shares, term.rows, least, EXACT * term.rows.size):
                         return True
         return False
+
+    def _few_clusters(self, slopes: Array) -> bool:
+        """Return whether sums stand for few clusters: one with many rows can have most of the effective ones."""
+        if self.data.clusters is None:
+            return False
+        codes = self.data.clusters.codes
+        codes = codes if self._order is None else codes[self._order]
+        return effective(np.asarray(np.bincount(codes, slopes), dtype=np.float64)) < self.policy.least_cell
 
     def _few(self, shares: Array, rows: NDArray[np.intp], least: float, enough: float) -> bool:
         """Return whether sums with these shares of rows stand for few of them: in all, or in one of the baselines."""
@@ -259,10 +279,29 @@ class SiteModel:
         """Return the weights of the rows on the baselines, in the order in which the loss has its rows."""
         if self.data.mixture is None:
             return None
-        anchors, shared, weights = self.data.anchors, self.recipe.shared, self.data.mixture.weights
+        weights = self.data.mixture.weights
+        return weights if self._order is None else weights[self._order]
+
+    @cached_property
+    def _order(self) -> NDArray[np.intp] | None:
+        """Return the order in which the loss has its rows."""
+        anchors, shared = self.data.anchors, self.recipe.shared
         own = anchors if shared is None or anchors is None else shared.coded(anchors)
-        order = None if own is None else own.order()
-        return weights if order is None else weights[order]
+        return None if own is None else own.order()
+
+
+def of_rows(objective: Objective) -> RowObjective:
+    """Return the loss of the rows, without random effects."""
+    found = getattr(objective, "fixed", objective)
+    assert isinstance(found, RowObjective)  # noqa: S101
+    return found
+
+
+def observed(objective: Objective) -> Objective:
+    """Return the loss with the observed slopes of residuals, which the expected information would hide."""
+    if not isinstance(objective, MeanObjective) or not objective.link.expected_information:
+        return objective
+    return objective.with_link(replace(objective.link, expected_information=False))
 
 
 def _means(objective: Objective) -> MeanObjective:

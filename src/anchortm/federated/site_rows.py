@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.frames import column_names, native, select
+from anchortm._util.frames import column_names, native, refuse_missing, select
 from anchortm.backends.column_sums import numbers_of
 from anchortm.backends.reading import Batch, Reader
 from anchortm.engine.data import Strata
@@ -26,7 +26,7 @@ from anchortm.federated.shared_anchors import SharedAnchors
 from anchortm.federated.site_model import SiteModel, effective
 from anchortm.federated.study import SITE, Study
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
-from anchortm.inputs.baselines import stratum_sets
+from anchortm.inputs.baselines import cluster_labels, coded, stratum_sets
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.missing import Gaps
@@ -49,7 +49,8 @@ def table_of(data: Any, study: Study, name: str, environments: str | None) -> pd
     there = list(column_names(table))
     names = list(dict.fromkeys([*there, SITE]))
     needed = Formula.unread(study.formula, names).needed(names)
-    extra = [column for column in (study.sample_weight, study.offset, environments) if column is not None]
+    more = (study.sample_weight, study.offset, environments, *Formula.unread(study.formula, names).clusters)
+    extra = [column for column in more if column is not None]
     absent = [column for column in dict.fromkeys([*needed, *extra]) if column not in names]
     if absent:
         raise InputError(f"the site has no column {', '.join(absent)}, which the study needs")
@@ -91,7 +92,10 @@ class SiteRows:
         self.study, self.policy, self.scale = study, policy, scale
         names = list(frame.columns)
         formula = Formula.unread(study.formula, names)
-        reader = Reader(formula, tuple(names), scale, study.sample_weight, study.offset, missing=study.missing)
+        beside = tuple(formula.clusters)
+        reader = Reader(
+            formula, tuple(names), scale, study.sample_weight, study.offset, missing=study.missing, beside=beside
+        )
         if study.missing == "drop":
             whole = [name for name in reader.labels if Gaps.of(frame[name]).integers]
             reader = replace(reader, integers=tuple(whole))
@@ -99,8 +103,9 @@ class SiteRows:
         self.frame, self.weights = reader.weighted(frame)
         if self.frame.empty:
             raise DisclosureError("the site has no rows for this study")
-        self.formula, self.reader = formula, replace(reader, weight=None, missing="error")
+        self.formula, self.reader = formula, replace(reader, weight=None, missing="error", beside=())
         self.n_rows = len(self.frame)
+        self.names: tuple[str, ...] = ()  # of the columns of the design, once it is known
         self._check()
 
     def _check(self) -> None:
@@ -111,6 +116,8 @@ class SiteRows:
             if fact.kind != "number":
                 policy.check_levels(len(fact.levels), self.n_rows, f"column {name!r}")
                 policy.check_cells(np.array(fact.counts), f"levels of column {name!r}")
+        if self.clusters is not None:
+            policy.check_clusters(len(self.clusters.labels))
         if self.formula.strata:
             counts = np.bincount(self.strata.codes)
             policy.check_levels(counts.size, self.n_rows, "stratum")
@@ -203,8 +210,15 @@ class SiteRows:
         by_level = [
             self.facts[name].counted.get(level, 0) for name, own_levels in levels.items() for level in own_levels
         ]
-        head = np.array([self.n_rows, w.sum(), environments])
+        head = np.array([self.n_rows, w.sum(), environments, *self._cluster_counts(w)])
         return np.concatenate([head, kinds, by_class, self.policy.rounded(np.array(by_level, dtype=np.float64))])
+
+    def _cluster_counts(self, w: Array) -> list[float]:
+        """Return the number of clusters, and their weight."""
+        if self.clusters is None:
+            return [0.0, 0.0]
+        sizes = np.bincount(self.clusters.codes)
+        return [float(sizes.size), float((w / sizes[self.clusters.codes]).sum())]
 
     @cached_property
     def _curve(self) -> tuple[Array, Array]:
@@ -247,10 +261,10 @@ class SiteRows:
         levels = design.classes if self.scale == "ordinal" else None
         strata = design.strata if formula.strata else None
         reader = replace(self.reader, formula=formula, levels=levels, dense=True, strata=strata)
-        batch = reader.read(self.frame, 0)
+        batch = reader.read(self.frame.drop(columns=formula.clusters), 0)
         assert batch is not None  # noqa: S101 - the site has rows
-        X = numbers_of(batch.X)[0]
-        for j, name in enumerate(formula.design_columns()):
+        X, self.names = numbers_of(batch.X)[0], tuple(formula.design_columns())
+        for j, name in enumerate(self.names):
             there = X[:, j] != 0.0
             binary = bool(((X[:, j] == 1.0) == there).all())
             cells = [there.sum(), self.n_rows - there.sum()] if binary else [there.sum()]
@@ -265,6 +279,15 @@ class SiteRows:
                     "rows: merge it with another one"
                 )
         return replace(batch, weights=self.weights, anchors=self.anchors)
+
+    @cached_property
+    def clusters(self) -> Strata | None:
+        """Return the cluster of each row; equal names at other sites are other clusters."""
+        if not self.formula.clusters:
+            return None
+        refuse_missing(select(self.frame, self.formula.clusters), "cluster")
+        labels, codes = coded(cluster_labels(select(self.frame, self.formula.clusters)))
+        return Strata(codes, tuple(labels))
 
     def _check_spread(self, name: str, column: Array) -> None:
         """Refuse a column that a formula makes so steep that few rows have nearly all of its spread.
@@ -316,10 +339,18 @@ class SiteRows:
         return np.asarray(((A * w[:, None]).T @ A)[np.triu_indices(A.shape[1])])
 
     def model(self, recipe: Recipe, batch: Batch) -> SiteModel:
-        """Return a model on these rows."""
+        """Return a model on these rows; its baselines must be those of the study."""
+        corners, ranges = recipe.corners, self.study.ranges
+        if corners is not None:
+            ends = {group.names[0]: (group.low, group.high) for group in corners.varying if group.kind == "number"}
+            if corners.covariates != self.names or any(ranges.get(name) != own for name, own in ends.items()):
+                raise DisclosureError(
+                    "effects vary over other ranges than those of the study, where all sites read them"
+                )
         if recipe.shared is not None:
             self.check_shared(recipe.shared)
-        return SiteModel(recipe, batch, self.policy, None if self.scale == "ordinal" else self._curve[0])
+        curve = None if self.scale == "ordinal" else self._curve[0]
+        return SiteModel(recipe, batch, self.policy, curve, self.clusters)
 
 
 def _is_computed(name: str, columns: Collection[str]) -> bool:

@@ -15,16 +15,19 @@ from anchortm.engine.data import About
 from anchortm.engine.environment_weights import NO_ENVIRONMENTS, Places, Weighing, Weighting
 from anchortm.engine.objective.build import layout_of
 from anchortm.engine.objective.penalised import Known, Penalty
+from anchortm.engine.rows.quadrature import NODES
 from anchortm.engine.rows.standardised import baseline_moments, coordinates_from_moments
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import InputError
 from anchortm.federated.conversation import Conversation
 from anchortm.federated.means import FederatedMeans
+from anchortm.federated.mixed import FederatedMixed, SiteClusters
 from anchortm.federated.objective import FederatedObjective, RemoteLoss, Span
 from anchortm.federated.plan import Plan
 from anchortm.federated.recipe import Recipe
 from anchortm.federated.shared_loss import SharedLoss
 from anchortm.inputs.baselines import Mixture, check_corners, make_corners, varying_groups
+from anchortm.inputs.clusters import INTERCEPT, Effects, named_effects
 from anchortm.inputs.missing import Counts
 from anchortm.inputs.response import Response
 from anchortm.inputs.splines import Marks
@@ -43,11 +46,13 @@ class SitesData:
     made: dict[Any, FederatedObjective] = field(default_factory=dict)
     mixture: Mixture | None = None  # the corners of a model, with the weights of an average row
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of parts that change the loss of rows
+    clusters: SiteClusters | None = None  # with random effects
+    effects: bool = False  # whether sites integrate over them in the loss that is made next
     again: tuple[tuple[int, ...], float, tuple[str, ...]] | None = None  # columns that come twice, factor, names of all
 
     in_memory = False
     afar = True
-    strata = clusters = weighting = environments = missing = None
+    strata = weighting = environments = missing = None
     near: tuple[int, ...] = ()
     lost: tuple[Any, ...] = ()
     share = 1.0
@@ -158,7 +163,7 @@ class SitesData:
 
         groups = varying_groups(spec.varying)
         if not plan.strata and not groups:
-            return self
+            return self._with_clusters(spec)
         other = [name for entry, ends in groups for name in entry if ends is not None and ends != ranges.get(str(name))]
         if other:
             raise InputError(f"give the range of {other[0]} in the study, where all sites read it, not in varying")
@@ -167,11 +172,40 @@ class SitesData:
         shares = np.zeros(0) if plan.stratum_shares is None else plan.stratum_shares
         average = corners.average(shares, plan.mean[taken])
         corners.check(average)
-        return replace(self, mixture=Mixture(corners, average))
+        return replace(self, mixture=Mixture(corners, average))._with_clusters(spec)
+
+    def _replace(self, **changes: Any) -> SitesData:
+        return replace(self, **changes)
+
+    def clustered(self) -> SitesData:
+        """Return the rows for the loss in which sites integrate over the effects of their clusters."""
+        return replace(self, effects=True)
+
+    def _with_clusters(self, spec: Specification) -> SitesData:
+        """Return the rows with the clusters that the formula names."""
+        named = named_effects(spec.random)
+        if not named:
+            return self
+        (column, effects), found = named[0], [INTERCEPT]
+        if INTERCEPT not in effects:
+            raise InputError(
+                "random slopes without an intercept are not implemented for sites: write (1 + x | cluster)"
+            )
+        centre, scale = [0.0], [1.0]
+        for name in effects[1:]:
+            if str(name) not in self.names:
+                raise InputError(f"random names the slope of {name!r}, which is not a covariate that shifts h")
+            j = self._kept[self.names.index(str(name))]
+            found.append(str(name))
+            centre.append(float(self.plan.mean[j]))
+            scale.append(float(self.plan.deviation[j]))
+        number, weight = self.plan.clusters
+        made = Effects(str(column), tuple(found), tuple(centre), tuple(scale))
+        return replace(self, clusters=SiteClusters(made, round(number), weight, spec.n_nodes))
 
     def bare(self) -> SitesData:
         """Return the rows for a model with one baseline."""
-        return replace(self, mixture=None, arguments={})
+        return replace(self, mixture=None, arguments={}, clusters=None)
 
     def thetas(self, theta: Array) -> Array:
         """Return the baseline of an average row."""
@@ -192,7 +226,7 @@ class SitesData:
         return About(
             self.names,
             self.marks,
-            (*plan.formula.design_columns(), *plan.formula.strata),
+            (*plan.formula.design_columns(), *plan.formula.strata, *plan.formula.clusters),
             plan.kinds,
             plan.time,
             (),
@@ -215,11 +249,31 @@ class SitesData:
         if shared is not None and not anchor_intercept:
             raise InputError("anchors that sites share have the constant in their span: set anchor_intercept=True")
         corners = None if self.mixture is None else self.mixture.corners
-        recipe = Recipe(link, basis, sign, anchor_intercept, shared, corners, self.arguments)
+        recipe = Recipe(link, basis, sign, anchor_intercept, shared, corners, self.arguments, *self._integrals(link))
         digest = recipe.digest
         if digest not in self.made:
             self.made[digest] = self._made(recipe, digest)
-        return self.made[digest].called(link)
+        found = self.made[digest].called(link)
+        if recipe.effects is None or self.clusters is None:
+            return found
+        clusters = self.clusters
+
+        def other(n_nodes: int) -> FederatedMixed:
+            made = replace(self, clusters=clusters._replace(n_nodes=n_nodes))
+            again = made.objective(link, basis, sign, anchor_intercept)
+            assert isinstance(again, FederatedMixed)  # noqa: S101
+            return again
+
+        return FederatedMixed(found, clusters, recipe.n_nodes is None, other)
+
+    def _integrals(self, link: Any) -> tuple[Effects | None, int | None]:
+        """Return the random effects, and the nodes of their integrals; none for exact rows under the normal link."""
+        if not self.effects or self.clusters is None:
+            return None, None
+        effects, closed = self.clusters.effects, link.quadratic and self.plan.row_kinds == {("exact", 1)}
+        places = (name if name == INTERCEPT else f"x{self.names.index(name)}" for name in effects.names)
+        nodes = None if closed else self.clusters.n_nodes or NODES[effects.size][0]
+        return replace(effects, names=tuple(places)), nodes
 
     def _made(self, recipe: Recipe, digest: str) -> FederatedObjective:
         link, basis, sign = recipe.link, recipe.basis, recipe.sign

@@ -118,7 +118,8 @@ class Study:
         """Refuse formulas that need the rows of all sites before the fit."""
         parsed = parse_formula(self.formula)
         right = parsed.right
-        parts.refuse("sites", *(["random"] if parsed.random else []))
+        if len(parsed.random) > 1:
+            raise InputError("sums for two random terms are not implemented: give one of them as anchors of its site")
         if remembers(right):
             parts.refuse("sites", *(["smooth"] if smooth_terms_of(read_terms(right)) else []))
             raise InputError(

@@ -111,11 +111,6 @@ _APART = "the rows of other sites are not at hand"
 _AT_SITES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "sites",
-        ("random",),
-        "sums for models with random effects are not implemented; give the clusters as anchors of their site",
-    ),
-    (
-        "sites",
         ("smooth",),
         "knots are quantiles, and an exact quantile is the value of a row; write powers such as I(x**2)",
     ),

@@ -279,6 +279,11 @@ class Objective(Loss):
         return []
 
     @property
+    def n_units(self) -> float:
+        """Return the number of independent units, as often as weights count them: of rows, or of their clusters."""
+        return self.n_total
+
+    @property
     def apart(self) -> tuple[Objective, ...]:
         """Return the losses whose penalty takes one kind of residual each: itself, or those of shift and scale."""
         return (self,)

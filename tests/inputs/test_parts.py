@@ -429,8 +429,8 @@ def try_cell(cell: tuple[str, str], folder: Path, tmp_path: Path) -> None:
     """Fit a combination, or ask a question of it, and check the answer."""
     question = next((part for part in cell if part in QUESTIONS), None)
     parts = frozenset(cell)
-    # environments that are drawn again contain whole clusters
-    anchor = "home" if parts == {"random", "bootstrap"} else ""
+    # environments that are drawn again, and sites, contain whole clusters
+    anchor = "home" if parts in ({"random", "bootstrap"}, {"random", "sites"}) else ""
     case = case_of(parts, CELLS.index(cell), anchor)
     if "sites" in parts:
         try_sites(case, question, tmp_path)

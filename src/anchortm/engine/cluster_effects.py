@@ -265,8 +265,8 @@ class RandomEffects(NormalEffects):
             tuple(_numbers(record, "scale")),
         )
         labels, n_nodes, elsewhere = tuple(record["labels"]), record["n_nodes"], record.get("elsewhere", 0)
-        known = is_count(elsewhere) and _are_clusters(tuple(range(elsewhere)) if elsewhere else labels, n_nodes)
-        if not (_are_effects(effects, names) and known and not (elsewhere and labels)):
+        known = _are_elsewhere(elsewhere, labels, n_nodes) if elsewhere else _are_clusters(labels, n_nodes)
+        if not (_are_effects(effects, names) and known):
             raise InputError("the random effects do not match the model")
         tau, sizes = _numbers(record, "tau"), np.array(record["sizes"])
         if tau.shape != (effects.n_parameters,) or not (tau >= effects.lower).all():
@@ -276,14 +276,17 @@ class RandomEffects(NormalEffects):
         elif sizes.shape != (len(labels),) or sizes.dtype.kind != "i" or sizes.min() < 1:
             raise InputError("the sizes of the clusters do not match the clusters")
         made = cls(effects, tau, labels, sizes, n_nodes, float(record["error"]), None, None, elsewhere)
-        if record["points"] is None:
-            return made
+        return made if record["points"] is None else made._with_points(record)
+
+    def _with_points(self, record: dict[str, Any]) -> RandomEffects:
+        """Return the random effects with the effects of single clusters from a record."""
+        labels, n_nodes, effects = self.labels, self.n_nodes, self.effects
         points, weights = _numbers(record, "points"), _numbers(record, "weights")
         shape = (len(labels), n_nodes**effects.size)
         good = points.shape == (*shape, effects.size) and weights.shape == shape
         if not (good and (weights >= 0.0).all() and np.allclose(weights.sum(axis=1), 1.0)):
             raise InputError("the effects of the clusters are inconsistent")
-        return replace(made, points=points, weights=weights)
+        return replace(self, points=points, weights=weights)
 
 
 def _numbers(record: dict[str, Any], name: str) -> Array:
@@ -303,6 +306,11 @@ def _are_effects(effects: Effects, names: Sequence[str]) -> bool:
         and INTERCEPT not in effects.names[1:]
         and min(effects.scale) > 0.0
     )
+
+
+def _are_elsewhere(elsewhere: Any, labels: tuple[Any, ...], n_nodes: Any) -> bool:
+    """Return whether these are a valid number of clusters at sites, which have no labels, and of nodes."""
+    return is_count(elsewhere) and not labels and _are_clusters((0,), n_nodes)
 
 
 def _are_clusters(labels: tuple[Any, ...], n_nodes: Any) -> bool:

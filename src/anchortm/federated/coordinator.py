@@ -22,6 +22,7 @@ from anchortm.federated.masks import FEWEST_SITES
 from anchortm.federated.plan import Plan, learn
 from anchortm.federated.restart import Reached, started_from, with_reasons
 from anchortm.federated.sites_data import SitesData
+from anchortm.federated.sites_structure import structured
 from anchortm.federated.study import Given, Study
 from anchortm.federated.transport import SiteLostError, Transport
 from anchortm.federated.wire import WireError
@@ -474,7 +475,7 @@ class Coordinator:
         spec.check_sums()
         if spec.levels is not None and tuple(spec.levels) != data.plan.classes:
             raise InputError("give the classes in the study, where all sites read them, not in the model")
-        data = data.structured(spec)
+        data = structured(data, spec)
         data.learn(spec)
         return problem_on(model, spec, data)
 

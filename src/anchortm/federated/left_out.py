@@ -18,6 +18,7 @@ from anchortm.exceptions import AnchorTMWarning, IdentificationError
 from anchortm.federated.conversation import Conversation
 from anchortm.federated.plan import learn
 from anchortm.federated.sites_data import SitesData
+from anchortm.federated.sites_structure import structured
 from anchortm.selection.left_out_result import LeaveOneEnvironmentOut
 from anchortm.selection.splits import bare_specification
 
@@ -68,7 +69,7 @@ def _fold(
 ) -> list[dict[str, Any]]:
     """Return the rows of the table for one site."""
     whole: SitesData = problem.data
-    data = SitesData(learn(conversation, whole.plan), conversation).structured(problem.spec)
+    data = structured(SitesData(learn(conversation, whole.plan), conversation), problem.spec)
     data.learn(problem.spec)
     fold = problem.with_data(data)
     fold.check_anchors()
@@ -111,7 +112,8 @@ def _null(problem: Problem, fold: Problem, name: str) -> dict[str, Any]:
 def bare(problem: Problem) -> Problem:
     """Return the problem whose model has one baseline; its covariates are there, and are not asked about."""
     data: SitesData = problem.data
-    return replace(problem, spec=bare_specification(problem.spec), data=data.bare())
+    plain = replace(data, mixture=None, arguments={}, clusters=None)
+    return replace(problem, spec=bare_specification(problem.spec), data=plain)
 
 
 def _dispersion(problem: Problem, objective: Objective, v: Array) -> float:

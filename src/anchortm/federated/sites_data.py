@@ -26,8 +26,8 @@ from anchortm.federated.objective import FederatedObjective, RemoteLoss, Span
 from anchortm.federated.plan import Plan
 from anchortm.federated.recipe import Recipe
 from anchortm.federated.shared_loss import SharedLoss
-from anchortm.inputs.baselines import Mixture, check_corners, make_corners, varying_groups
-from anchortm.inputs.clusters import INTERCEPT, Effects, named_effects
+from anchortm.inputs.baselines import Mixture
+from anchortm.inputs.clusters import INTERCEPT, Effects
 from anchortm.inputs.missing import Counts
 from anchortm.inputs.response import Response
 from anchortm.inputs.splines import Marks
@@ -65,12 +65,12 @@ class SitesData:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the covariates that shift h."""
-        return tuple(self.plan.names[j] for j in self._kept) if self.again is None else self.again[2]
+        return tuple(self.plan.names[j] for j in self.kept) if self.again is None else self.again[2]
 
     @property
     def _moments(self) -> tuple[Array, Array]:
         """Return means and deviations of the columns."""
-        mean, deviation = self.plan.mean[self._kept], self.plan.deviation[self._kept]
+        mean, deviation = self.plan.mean[self.kept], self.plan.deviation[self.kept]
         if self.again is None:
             return mean, deviation
         columns, factor = list(self.again[0]), self.again[1]
@@ -85,7 +85,7 @@ class SitesData:
         return replace(self, arguments={**self.arguments, **arguments})
 
     @property
-    def _kept(self) -> list[int]:
+    def kept(self) -> list[int]:
         """Return the places of the covariates that shift h: all but those whose effects vary."""
         varying = [] if self.mixture is None else self.mixture.corners.varying_names
         return [j for j, name in enumerate(self.plan.names) if name not in varying]
@@ -93,7 +93,7 @@ class SitesData:
     @property
     def marks(self) -> Marks:
         """Return that no covariate belongs to a smooth term."""
-        return (None,) * len(self._kept)
+        return (None,) * len(self.kept)
 
     @property
     def support(self) -> tuple[float, float] | None:
@@ -143,36 +143,8 @@ class SitesData:
         penalty = self.penalty(spec)
         own = np.ones(len(self.plan.names), dtype=bool)
         if spec.penalised(self.marks):
-            own[self._kept] = penalty.free
+            own[self.kept] = penalty.free
         self.plan.check_covariates(own)
-
-    def structured(self, spec: Specification) -> SitesData:
-        """Return the rows with the corners of strata and varying effects, if a model has any."""
-        plan, ranges = self.plan, self.conversation.study.ranges
-
-        def facts(places: list[int]) -> tuple[float, float, bool]:
-            if all(plan.binary[j] for j in places):
-                return 0.0, 1.0, True
-            name = plan.names[places[0]]
-            if len(places) > 1 or name not in ranges:
-                raise InputError(
-                    f"the effect of {name} varies over its range, whose ends would be values of rows: give the range "
-                    f"in the study, ranges = {{{name} = [low, high]}}"
-                )
-            return (*ranges[name], False)
-
-        groups = varying_groups(spec.varying)
-        if not plan.strata and not groups:
-            return self._with_clusters(spec)
-        other = [name for entry, ends in groups for name in entry if ends is not None and ends != ranges.get(str(name))]
-        if other:
-            raise InputError(f"give the range of {other[0]} in the study, where all sites read it, not in varying")
-        corners, taken = make_corners(plan.strata or None, spec.varying, plan.names, facts, spec.sign, self.marks)
-        check_corners(corners.size, plan.n_rows)
-        shares = np.zeros(0) if plan.stratum_shares is None else plan.stratum_shares
-        average = corners.average(shares, plan.mean[taken])
-        corners.check(average)
-        return replace(self, mixture=Mixture(corners, average))._with_clusters(spec)
 
     def _replace(self, **changes: Any) -> SitesData:
         return replace(self, **changes)
@@ -181,39 +153,9 @@ class SitesData:
         """Return the rows for the loss in which sites integrate over the effects of their clusters."""
         return replace(self, effects=True)
 
-    def _with_clusters(self, spec: Specification) -> SitesData:
-        """Return the rows with the clusters that the formula names."""
-        named = named_effects(spec.random)
-        if not named:
-            return self
-        (column, effects), found = named[0], [INTERCEPT]
-        if INTERCEPT not in effects:
-            raise InputError(
-                "random slopes without an intercept are not implemented for sites: write (1 + x | cluster)"
-            )
-        centre, scale = [0.0], [1.0]
-        for name in effects[1:]:
-            if str(name) not in self.names:
-                raise InputError(f"random names the slope of {name!r}, which is not a covariate that shifts h")
-            j = self._kept[self.names.index(str(name))]
-            found.append(str(name))
-            centre.append(float(self.plan.mean[j]))
-            scale.append(float(self.plan.deviation[j]))
-        number, weight = self.plan.clusters
-        made = Effects(str(column), tuple(found), tuple(centre), tuple(scale))
-        return replace(self, clusters=SiteClusters(made, round(number), weight, spec.n_nodes))
-
-    def bare(self) -> SitesData:
-        """Return the rows for a model with one baseline."""
-        return replace(self, mixture=None, arguments={}, clusters=None)
-
-    def thetas(self, theta: Array) -> Array:
-        """Return the baseline of an average row."""
-        return theta if self.mixture is None else self.mixture.thetas(theta)
-
     def penalty(self, spec: Specification, added: tuple[tuple[str, ...], Marks] = ((), ())) -> Penalty:
         """Return the penalty on the coefficients of the covariates, and on what parts of the model ``added``."""
-        known = Known(spec.sign * self.plan.mean[self._kept], self.plan.deviation[self._kept])
+        known = Known(spec.sign * self.plan.mean[self.kept], self.plan.deviation[self.kept])
         return spec.penalty(self.names, self.marks, added=added, known=known)
 
     def fingerprint(self) -> Array:
@@ -232,7 +174,7 @@ class SitesData:
             (),
             plan.dropped,
             plan.alphabetical,
-            [plan.binary[j] for j in self._kept],
+            [plan.binary[j] for j in self.kept],
             self.conversation.study.offset is not None,
             self.fingerprint(),
             plan.ranges,
@@ -249,7 +191,7 @@ class SitesData:
         if shared is not None and not anchor_intercept:
             raise InputError("anchors that sites share have the constant in their span: set anchor_intercept=True")
         corners = None if self.mixture is None else self.mixture.corners
-        recipe = Recipe(link, basis, sign, anchor_intercept, shared, corners, self.arguments, *self._integrals(link))
+        recipe = Recipe(link, basis, sign, anchor_intercept, shared, corners, self.arguments, *_integrals(self, link))
         digest = recipe.digest
         if digest not in self.made:
             self.made[digest] = self._made(recipe, digest)
@@ -265,15 +207,6 @@ class SitesData:
             return again
 
         return FederatedMixed(found, clusters, recipe.n_nodes is None, other)
-
-    def _integrals(self, link: Any) -> tuple[Effects | None, int | None]:
-        """Return the random effects, and the nodes of their integrals; none for exact rows under the normal link."""
-        if not self.effects or self.clusters is None:
-            return None, None
-        effects, closed = self.clusters.effects, link.quadratic and self.plan.row_kinds == {("exact", 1)}
-        places = (name if name == INTERCEPT else f"x{self.names.index(name)}" for name in effects.names)
-        nodes = None if closed else self.clusters.n_nodes or NODES[effects.size][0]
-        return replace(effects, names=tuple(places)), nodes
 
     def _made(self, recipe: Recipe, digest: str) -> FederatedObjective:
         link, basis, sign = recipe.link, recipe.basis, recipe.sign
@@ -323,6 +256,16 @@ class SitesData:
     ) -> dict[str, dict[str, Any]]:
         """Return number of rows, their weight, events and log-likelihood of these sites, in clear text."""
         return dict(objective.remote.ask("score", {"dispersion": dispersion}, v[None, :], 0, names).fields)
+
+
+def _integrals(data: SitesData, link: Any) -> tuple[Effects | None, int | None]:
+    """Return the random effects, and the nodes of their integrals; none for exact rows under the normal link."""
+    if not data.effects or data.clusters is None:
+        return None, None
+    effects, closed = data.clusters.effects, link.quadratic and data.plan.row_kinds == {("exact", 1)}
+    places = (name if name == INTERCEPT else f"x{data.names.index(name)}" for name in effects.names)
+    nodes = None if closed else data.clusters.n_nodes or NODES[effects.size][0]
+    return replace(effects, names=tuple(places)), nodes
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from scipy import optimize
 
 import anchortm as atm
 from anchortm.engine.model_parts import PARTS, Part
+from anchortm.exceptions import InputError
 from anchortm.inputs.parts import NAMES
 
 RNG = np.random.default_rng(0)
@@ -72,3 +73,9 @@ def test_every_part_is_in_the_table_of_combinations() -> None:
     assert plain.parts() == []
     both = atm.NormalLinear(l1=0.1, l2=0.1).problem(X, Y)
     assert [part.key for part in both.parts()] == ["l2"]
+
+
+def test_parts_that_need_the_rows_are_refused_where_rows_are_elsewhere() -> None:
+    problem = atm.NormalLinear().problem(X, Y, anchors=SITE)
+    with pytest.raises(InputError, match="not implemented for sites that share sums only"):
+        PulledCoefficients(CENTRE, 1.0).afar(lambda rows: problem.objective, problem)

@@ -141,5 +141,5 @@ def test_answers_are_checked_field_by_field(answer: Message, masked: bool) -> No
 def test_the_list_of_questions_is_short() -> None:
     assert set(QUESTIONS) == {
         *("hello", "open", "counts", "moments", "gram", "baseline", "sums", "influence", "steep", "against", "score"),
-        *("anchors", "shared", "shared_influence", "shared_steep", "need", "calibration"),
+        *("anchors", "shared", "shared_influence", "shared_steep", "need", "calibration", "fitted", "pearson"),
     }

@@ -382,7 +382,8 @@ ASK = {
 def at_sites(case: Case) -> Coordinator:
     """Return a coordinator of the rows of a case, whose sites have no rules."""
     named = {name: case.columns[name] for name in ("sample_weight", "offset") if name in case.columns}
-    rules = Policy(1, 1, 0.0, 0.0)
+    rules, varying = Policy(1, 1, 0.0, 0.0), case.model().get_params().get("varying")
+    named |= {"ranges": dict(varying)} if isinstance(varying, dict) else {}
     sites = [Site(rows.reset_index(drop=True), str(name), rules) for name, rows in case.data.groupby(case.anchor)]
     return Coordinator(LocalSites(sites), {"formula": case.formula, **named}, masks=False)
 
@@ -428,8 +429,8 @@ def try_cell(cell: tuple[str, str], folder: Path, tmp_path: Path) -> None:
     """Fit a combination, or ask a question of it, and check the answer."""
     question = next((part for part in cell if part in QUESTIONS), None)
     parts = frozenset(cell)
-    # environments that are drawn again contain whole clusters
-    anchor = "home" if parts == {"random", "bootstrap"} else ""
+    # environments that are drawn again, and sites, contain whole clusters
+    anchor = "home" if parts in ({"random", "bootstrap"}, {"random", "sites"}) else ""
     case = case_of(parts, CELLS.index(cell), anchor)
     if "sites" in parts:
         try_sites(case, question, tmp_path)

@@ -74,6 +74,7 @@ class Stream:
     """
 
     in_memory = False
+    afar = False  # rows can be evaluated here, batch by batch
     strata = clusters = None  # those of risk sets and of random effects, which need the rows in memory
     mixture: Mixture | None = None  # the corners, with the weights of an average row
     _columns: Columns | None = None  # those of the design that the loss takes, None: all

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchortm._util.plain_values import is_count
 from anchortm.engine.data import Data
 from anchortm.engine.objective.normal_mixed import NormalMixedObjective
 from anchortm.engine.objective.random_effects import MixedObjective
@@ -102,6 +103,7 @@ class RandomEffects(NormalEffects):
     error: float  # change of the gradient with more nodes, on the scale of the KKT residual; 0 without quadrature
     points: Array | None  # (clusters, nodes, effects), standardised; None if a file has too many clusters
     weights: Array | None  # (clusters, nodes)
+    elsewhere: int = 0  # number of clusters at sites that share sums only; they have no labels here
 
     @classmethod
     def of(
@@ -136,7 +138,7 @@ class RandomEffects(NormalEffects):
     @property
     def n_clusters(self) -> int:
         """Return the number of clusters."""
-        return len(self.labels)
+        return self.elsewhere or len(self.labels)
 
     def table(self) -> pd.DataFrame:
         """Return the posterior means and standard deviations of each cluster's effects, and its number of rows."""
@@ -152,6 +154,8 @@ class RandomEffects(NormalEffects):
         return pd.DataFrame(columns, index=pd.Index(self.labels, name=self.effects.cluster)).assign(rows=self.sizes)
 
     def _known(self) -> tuple[Array, Array]:
+        if self.elsewhere:
+            raise InputError("the effects of single clusters stay at their sites, which share sums only")
         if self.points is None or self.weights is None:
             raise InputError(
                 "this model was saved without the effects of its clusters, because there were too many: fit it again"
@@ -193,9 +197,12 @@ class RandomEffects(NormalEffects):
             spread += f", correlation {self.correlation:.3f}"
         if slope is not None:
             spread += f" (on the scale of y {', '.join(f'{value / slope:.4g}' for value in sd)})"
-        small, large = int(self.sizes.min()), int(self.sizes.max())
-        rows = f"{small} to {large} rows" if small < large else f"{small} rows each"
-        facts = {"clusters": f"{len(self.labels)} of {self.effects.cluster}, {rows}", "random sd": spread}
+        if self.elsewhere:
+            rows = "at their sites"
+        else:
+            small, large = int(self.sizes.min()), int(self.sizes.max())
+            rows = f"{small} to {large} rows" if small < large else f"{small} rows each"
+        facts = {"clusters": f"{self.n_clusters} of {self.effects.cluster}, {rows}", "random sd": spread}
         if names == (INTERCEPT,) and variance is not None:
             share = sd[0] ** 2 / (sd[0] ** 2 + variance)
             facts["random sd"] += f"; share of the variance of h {share:.3f}"
@@ -221,6 +228,8 @@ class RandomEffects(NormalEffects):
                 f"the gradient, more than tol: {more}",
                 AnchorTMWarning if self.error > NOTICEABLE else None,
             )
+        if xi != 0.0 and self.elsewhere:
+            yield NESTED.format(cluster=cluster, name="site"), AnchorWarning
         if xi != 0.0 and isinstance(data, Data) and data.anchors is not None and isinstance(data.clusters, Clusters):
             for codes, name in zip(data.anchors.factors, data.anchors.factor_names, strict=True):
                 if data.clusters.within(codes):
@@ -244,7 +253,7 @@ class RandomEffects(NormalEffects):
             "error": self.error,
             "points": self.points if roomy else None,
             "weights": self.weights if roomy else None,
-        }
+        } | ({"elsewhere": self.elsewhere} if self.elsewhere else {})
 
     @classmethod
     def from_record(cls, record: dict[str, Any], names: Sequence[str]) -> RandomEffects:
@@ -255,23 +264,29 @@ class RandomEffects(NormalEffects):
             tuple(_numbers(record, "centre")),
             tuple(_numbers(record, "scale")),
         )
-        labels, n_nodes = tuple(record["labels"]), record["n_nodes"]
-        if not (_are_effects(effects, names) and _are_clusters(labels, n_nodes)):
+        labels, n_nodes, elsewhere = tuple(record["labels"]), record["n_nodes"], record.get("elsewhere", 0)
+        known = _are_elsewhere(elsewhere, labels, n_nodes) if elsewhere else _are_clusters(labels, n_nodes)
+        if not (_are_effects(effects, names) and known):
             raise InputError("the random effects do not match the model")
         tau, sizes = _numbers(record, "tau"), np.array(record["sizes"])
         if tau.shape != (effects.n_parameters,) or not (tau >= effects.lower).all():
             raise InputError("the covariance parameters of the random effects are invalid")
-        if sizes.shape != (len(labels),) or sizes.dtype.kind != "i" or sizes.min() < 1:
+        if elsewhere:
+            sizes = np.zeros(0, dtype=np.intp)
+        elif sizes.shape != (len(labels),) or sizes.dtype.kind != "i" or sizes.min() < 1:
             raise InputError("the sizes of the clusters do not match the clusters")
-        made = cls(effects, tau, labels, sizes, n_nodes, float(record["error"]), None, None)
-        if record["points"] is None:
-            return made
+        made = cls(effects, tau, labels, sizes, n_nodes, float(record["error"]), None, None, elsewhere)
+        return made if record["points"] is None else made._with_points(record)
+
+    def _with_points(self, record: dict[str, Any]) -> RandomEffects:
+        """Return the random effects with the effects of single clusters from a record."""
+        labels, n_nodes, effects = self.labels, self.n_nodes, self.effects
         points, weights = _numbers(record, "points"), _numbers(record, "weights")
         shape = (len(labels), n_nodes**effects.size)
         good = points.shape == (*shape, effects.size) and weights.shape == shape
         if not (good and (weights >= 0.0).all() and np.allclose(weights.sum(axis=1), 1.0)):
             raise InputError("the effects of the clusters are inconsistent")
-        return replace(made, points=points, weights=weights)
+        return replace(self, points=points, weights=weights)
 
 
 def _numbers(record: dict[str, Any], name: str) -> Array:
@@ -291,6 +306,11 @@ def _are_effects(effects: Effects, names: Sequence[str]) -> bool:
         and INTERCEPT not in effects.names[1:]
         and min(effects.scale) > 0.0
     )
+
+
+def _are_elsewhere(elsewhere: Any, labels: tuple[Any, ...], n_nodes: Any) -> bool:
+    """Return whether these are a valid number of clusters at sites, which have no labels, and of nodes."""
+    return is_count(elsewhere) and not labels and _are_clusters((0,), n_nodes)
 
 
 def _are_clusters(labels: tuple[Any, ...], n_nodes: Any) -> bool:

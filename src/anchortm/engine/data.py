@@ -143,6 +143,11 @@ class Data(NamedTuple):
         return True
 
     @property
+    def afar(self) -> bool:
+        """Return False: the rows can be evaluated here."""
+        return False
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the covariates that shift h."""
         return self.design.names

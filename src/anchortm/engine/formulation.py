@@ -84,7 +84,7 @@ class Formulation:
         make: MakeLoss = plain
         asked = self.parts(data)
         for part in asked:
-            make = part.loss(make, self)
+            make = part.afar(make, self) if data.afar else part.loss(make, self)
         objective = make(data)
         for part in asked:
             objective = part.settle(objective, self, data)

@@ -37,7 +37,7 @@ from anchortm.exceptions import InputTypeError
 from anchortm.inputs.baselines import Corners, Group, known_strata, varying_groups
 from anchortm.inputs.splines import Marks, marks_by_name, smooth_terms
 
-__all__ = ["SCHEMA", "record_of", "result_of"]
+__all__ = ["SCHEMA", "corners_of", "record_of", "result_of"]
 
 Test = Callable[[Any], bool]
 
@@ -303,18 +303,27 @@ def _corners(record: dict[str, Any] | None, spec: Specification, names: list[str
     if record is None:
         check(not strata and not varies, "the baselines of strata or varying effects are missing")
         return None
-    covariates, groups = record["covariates"], record["groups"]
-    check(record["sign"] == spec.sign and list_of(is_text)(covariates), "the baselines do not match the model")
-    check(isinstance(groups, list) and 0 < len(groups) <= MAX_GROUPS, "the number of groups of baselines is invalid")
-    made = [_group(group) for group in groups]
-    check(all(group.kind != "strata" for group in made[1:]), "strata must be the first group of baselines")
-    corners = Corners(tuple(made), spec.sign, tuple(covariates))
-    varying = corners.varying_names
-    known = len(set(varying)) == len(varying) and set(varying) <= set(covariates)
-    check(known, "varying effects name unknown or repeated covariates")
+    corners = corners_of(record)
+    check(corners.sign == spec.sign, "the baselines do not match the model")
+    varying, covariates = corners.varying_names, corners.covariates
     check([name for name in covariates if name not in varying] == names, "the covariates are incomplete")
     check((corners.strata is None) == (not strata), "the strata do not match the model")
     check(bool(varying) == varies, "the varying effects do not match the model")
+    return corners
+
+
+def corners_of(record: dict[str, Any]) -> Corners:
+    """Return the corners in a record, checked."""
+    check(set(record) == {"groups", "sign", "covariates"}, "the baselines have unknown or missing fields")
+    covariates, groups = record["covariates"], record["groups"]
+    check(record["sign"] in (-1, 1) and list_of(is_text)(covariates), "the baselines do not match the model")
+    check(isinstance(groups, list) and 0 < len(groups) <= MAX_GROUPS, "the number of groups of baselines is invalid")
+    made = [_group(group) for group in groups]
+    check(all(group.kind != "strata" for group in made[1:]), "strata must be the first group of baselines")
+    corners = Corners(tuple(made), float(record["sign"]), tuple(covariates))
+    varying = corners.varying_names
+    known = len(set(varying)) == len(varying) and set(varying) <= set(covariates)
+    check(known, "varying effects name unknown or repeated covariates")
     return corners
 
 

@@ -170,6 +170,9 @@ class Specification:
         if self.target is not None or self.proxies is not None:
             check_known(self.target, self.proxies, xi, self.anchor_intercept)
 
+    def check_sums(self) -> None:
+        """Raise an error if sums over sites are not enough for these arguments."""
+
     def asked(self) -> list[str]:
         """Return the keys, in the table of parts, of the parts that the arguments request."""
         given = {

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.backends.reading import Batch
-from anchortm.bases import Basis
-from anchortm.engine.objective.plain import RowObjective
+from anchortm.engine.objective.anchored import AnchoredObjective
 from anchortm.engine.objective.separation import rows_against
 from anchortm.engine.rows.block_sums import Influence
 from anchortm.federated.ledger import LONGEST
 from anchortm.federated.masks import LARGEST, Masks
 from anchortm.federated.policy import DisclosureError
+from anchortm.federated.recipe import Recipe
 from anchortm.federated.shared_anchors import SharedAnchors
-from anchortm.federated.site_rows import Design, ModelPlan, SiteRows
+from anchortm.federated.site_model import SiteModel, of_rows
+from anchortm.federated.site_rows import Design, SiteRows
 from anchortm.federated.study import Study
 from anchortm.federated.sums import FEW, packed, packed_shared
 from anchortm.federated.wire import Message, WireError, digest_of
 
-__all__ = ["ANSWERS", "AT_POINTS", "Session", "plan_digest"]
+__all__ = ["ANSWERS", "AT_POINTS", "Session"]
 
 Array = NDArray[np.float64]
 Answer = tuple[dict[str, Any], Array]  # fields in clear text, and numbers that masks hide
@@ -34,7 +35,7 @@ DIRECTIONS = 3  # in one question about separation: the flattest one, back, and 
 AGAINST = 1e-3  # share of a row's largest number by which a direction must contradict it
 SINGULAR = 1e-8  # smallest share of the information in a direction of the anchors
 OWN_KINDS, SHARED_KINDS = ("sums", "influence", "steep", "need"), ("shared", "shared_influence", "shared_steep")
-AT_POINTS = ("sums", "influence", "shared", "shared_influence", "need", "calibration")  # questions about parameters
+AT_POINTS = ("sums", "influence", "shared", "shared_influence", "need", "calibration", "fitted", "pearson")
 
 
 class Session:
@@ -53,8 +54,8 @@ class Session:
         self.name, self.secret = own
         self.round = 0
         self.batch: Batch | None = None
-        self.plans: dict[str, ModelPlan] = {}
-        self.objectives: dict[str, RowObjective] = {}
+        self.models: dict[str, SiteModel] = {}
+        self.objectives: dict[str, AnchoredObjective] = {}
 
     @property
     def listed(self) -> str:
@@ -68,33 +69,30 @@ class Session:
             raise WireError("this question comes too early: the design of the study is not known yet")
         return self.batch
 
-    def objective(self, asked: Message) -> RowObjective:
-        """Return the share of the site in the loss of a plan, which is made once."""
-        plan = self.plans.get(asked.fields["plan"])
-        if plan is None:
+    def model(self, asked: Message) -> SiteModel:
+        """Return the model that a question is about."""
+        found = self.models.get(asked.fields["plan"])
+        if found is None:
             raise WireError("the site does not know this model: send its baseline first")
+        return found
+
+    def objective(self, asked: Message) -> AnchoredObjective:
+        """Return the share of the site in the loss of a model, which is made once."""
+        model = self.model(asked)
         mean, scale = asked.arrays["mean"], asked.arrays["scale"]
-        batch = self.read()
-        if mean.size != scale.size or scale.size <= batch.X.shape[1] or not (scale > 0.0).all():
+        if mean.size != scale.size or not model.takes(scale.size) or not (scale > 0.0).all():
             raise WireError("the coordinates do not match the model")
         key = asked.fields["plan"] + hashlib.sha256(mean.tobytes() + scale.tobytes()).hexdigest()
         if key not in self.objectives:
             if len(self.objectives) >= MOST_PLANS:
                 self.objectives.pop(next(iter(self.objectives)))
-            self.objectives[key] = self.rows.objective(plan, batch, mean, scale)
-        if asked.arrays["points"].shape[1] != scale.size:
-            raise WireError("the points do not match the model")
+            self.objectives[key] = model.objective(mean, scale)
         found = self.objectives[key]
-        if asked.kind in (SHARED_KINDS if plan.shared is None else OWN_KINDS):
+        if asked.arrays["points"].shape[1] != found.n_parameters:
+            raise WireError("the points do not match the model")
+        if asked.kind in (SHARED_KINDS if model.recipe.shared is None else OWN_KINDS):
             raise WireError("the question does not match the anchors of the model")
         return found
-
-
-def plan_digest(fields: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
-    """Return the name of a model in later questions."""
-    named = {name: fields[name] for name in ("link", "basis", "sign", "intercept", "shared")}
-    numbers = [arrays[name].tobytes().hex() for name in ("anchor_mean", "anchor_unit", "anchor_root")]
-    return digest_of([named, *numbers])
 
 
 def _of_counts(session: Session, asked: Message) -> Answer:
@@ -108,8 +106,9 @@ def _of_counts(session: Session, asked: Message) -> Answer:
 def _of_moments(session: Session, asked: Message) -> Answer:
     fields, arrays = asked.fields, asked.arrays
     alone = tuple((name, level) for name, level in fields["alone"])
-    session.batch = session.rows.with_design(Design(fields["design"], tuple(fields["classes"]), alone))
-    session.plans.clear()
+    design = Design(fields["design"], tuple(fields["classes"]), alone, tuple(fields["strata"]))
+    session.batch = session.rows.with_design(design)
+    session.models.clear()
     session.objectives.clear()
     _check_units(session, arrays["units"])
     edges = dict(zip(fields["numbers"], arrays["number_edges"], strict=True))
@@ -125,55 +124,54 @@ def _of_gram(session: Session, asked: Message) -> Answer:
 
 
 def _check_units(session: Session, *vectors: Array) -> None:
-    size = session.read().X.shape[1]
+    size = session.rows.columns(session.read()).shape[1]
     if any(v.size != size for v in vectors) or not (vectors[0] > 0.0).all():
         raise WireError("the units do not match the columns of the design")
 
 
 def _of_baseline(session: Session, asked: Message) -> Answer:
-    fields = asked.fields
-    basis, shared = Basis.from_dict(fields["basis"]), None
-    if fields["shared"] is not None:
-        shared = SharedAnchors.of(fields["shared"], asked.arrays)
-        session.rows.check_shared(shared)
-    plan = ModelPlan(fields["link"], basis, float(fields["sign"]), fields["intercept"], shared)
-    if len(session.plans) >= MOST_PLANS:
-        session.plans.pop(next(iter(session.plans)))
-    session.plans[plan_digest(fields, asked.arrays)] = plan
-    return {}, session.rows.baseline(plan, session.read(), asked.arrays["units"])
+    recipe = Recipe.of(asked.fields, asked.arrays)
+    model = session.rows.model(recipe, session.read())
+    if len(session.models) >= MOST_PLANS:
+        session.models.pop(next(iter(session.models)))
+    session.models[recipe.digest] = model
+    return {}, model.baseline(asked.arrays["units"])
 
 
-def _status(session: Session, objective: RowObjective, v: Array, values: Array) -> str:
+def _status(session: Session, model: SiteModel, objective: AnchoredObjective, v: Array, values: Array) -> str:
     """Return "ok", or why the sums at a point stay at the site."""
     if not np.isfinite(values).all() or (session.masks is not None and np.abs(values).max(initial=0.0) > LARGEST):
         return "not finite"
-    if session.rows.singled_out(objective, v):
+    if model.singled_out(objective, v):
         return FEW
     return "ok"
 
 
 def _of_sums(session: Session, asked: Message) -> Answer:
-    objective, found, statuses = session.objective(asked), [], []
+    model, objective, found, statuses = session.model(asked), session.objective(asked), [], []
     for v in asked.arrays["points"]:
         values = packed(objective, v)
-        statuses.append(_status(session, objective, v, values))
+        statuses.append(_status(session, model, objective, v, values))
         found.append(values if statuses[-1] == "ok" else np.zeros(values.size))
     return {"statuses": statuses}, np.concatenate(found)
 
 
-def _one_point(session: Session, asked: Message) -> tuple[RowObjective, Array]:
+def _one_point(session: Session, asked: Message) -> tuple[AnchoredObjective, Array]:
     objective, points = session.objective(asked), asked.arrays["points"]
     if points.shape[0] != 1:
         raise WireError("this question is about one point")
     v = points[0]
-    if session.rows.singled_out(objective, v):
+    if session.model(asked).singled_out(objective, v):
         raise DisclosureError("the parameters single out a few rows of the site")
     return objective, v
 
 
 def _of_influence(session: Session, asked: Message) -> Answer:
-    objective, v = _one_point(session, asked)
-    xi, d = asked.fields["xi"], v.size
+    plain, v = _one_point(session, asked)
+    strengths, d = asked.fields["strengths"], v.size
+    if len(strengths) != len(plain.apart):
+        raise WireError("the strengths do not match the kinds of residuals")
+    objective, xi = plain.at_strengths(strengths)
     t, E = objective.sums(v).t, objective.derivatives(v).E
     gram = objective.influence_gram(objective.influence(v, 2.0 * xi * t, np.eye(d), 2.0 * xi * E))
     if not np.isfinite(gram).all():
@@ -185,7 +183,9 @@ def _of_steep(session: Session, asked: Message) -> Answer:
     objective, v = _one_point(session, asked)
     if objective.anchors is None:
         return {}, np.zeros(1)
-    largest = objective.blocks.largest_spread(objective.anchors, objective.anchors.coefficients(objective.sums(v).t))
+    largest = of_rows(objective).blocks.largest_spread(
+        objective.anchors, objective.anchors.coefficients(objective.sums(v).t)
+    )
     return {}, np.array([float(2.0 * asked.fields["xi"] * largest > 1.0)])
 
 
@@ -193,7 +193,9 @@ def _of_against(session: Session, asked: Message) -> Answer:
     objective = session.objective(asked)
     if asked.arrays["points"].shape[0] > DIRECTIONS:
         raise WireError(f"this question is about up to {DIRECTIONS} directions")
-    found = [rows_against(objective.terms, objective.coordinates, v, AGAINST) for v in asked.arrays["points"]]
+    own = of_rows(objective)
+    directions = asked.arrays["points"][:, : own.n_parameters]
+    found = [rows_against(own.terms, own.coordinates, v, AGAINST, own.ways) for v in directions]
     least = session.rows.policy.least_cell
     counts = np.array(found, dtype=np.float64)
     # whether there is a cell of them, not how many: numbers that change at one row would show where it lies
@@ -202,12 +204,30 @@ def _of_against(session: Session, asked: Message) -> Answer:
 
 def _of_score(session: Session, asked: Message) -> Answer:
     objective, v = _one_point(session, asked)
-    loglik = objective.sums(v).loglik
+    loglik = session.model(asked).loglik(objective, v, asked.fields["dispersion"])
     if not np.isfinite(loglik):
         raise DisclosureError("the log-likelihood is not finite")
-    events = sum(term.rows.size for term in objective.terms if term.kind == "exact")
+    events = sum(term.rows.size for term in of_rows(objective).terms if term.kind == "exact")
     fields = {"n": objective.n_rows, "weight": objective.n_total, "loglik": loglik, "events": events}
     return fields, np.zeros(0)
+
+
+def _of_fitted(session: Session, asked: Message) -> Answer:
+    """Return the deviance, and the log-likelihood at a dispersion, of a model of means."""
+    objective, v = _one_point(session, asked)
+    found = session.model(asked).fitted(objective, v, asked.fields["dispersion"])
+    if not np.isfinite(found).all():
+        raise DisclosureError("the sums are not finite")
+    return {}, found
+
+
+def _of_pearson(session: Session, asked: Message) -> Answer:
+    """Return Pearson's chi-square of a model of means, unless few rows have most of it."""
+    objective, v = _one_point(session, asked)
+    found, few = session.model(asked).pearson(objective, v)
+    if not np.isfinite(found).all():
+        return {"statuses": ["not finite"]}, np.zeros(1)
+    return {"statuses": [FEW if few else "ok"]}, np.zeros(1) if few else found
 
 
 def _of_need(session: Session, asked: Message) -> Answer:
@@ -233,11 +253,11 @@ def _of_calibration(session: Session, asked: Message) -> Answer:
         raise WireError("this question is about one point for each site")
     place = session.members.index(session.name)
     v = points[place]
-    if session.rows.singled_out(objective, v):
+    if session.model(asked).singled_out(objective, v):
         raise DisclosureError("the parameters single out a few rows of the site")
     draws = np.random.default_rng([asked.fields["seed"], place])
-    plan, policy = session.plans[asked.fields["plan"]], session.rows.policy
-    counts = session.rows.calibration(plan, session.read(), *objective.coordinates.split(v), draws)
+    policy = session.rows.policy
+    counts = session.model(asked).calibration(*objective.coordinates.split(v), draws)
     # the same question has the same answer, so that asking again does not average the rounding out
     mark = hmac.new(session.secret, session.content + v.tobytes(), hashlib.sha256).digest()
     rounding = np.random.default_rng(int.from_bytes(mark))
@@ -255,13 +275,13 @@ def _of_anchors(session: Session, asked: Message) -> Answer:
 
 
 def _of_shared(session: Session, asked: Message) -> Answer:
-    objective, found, statuses = session.objective(asked), [], []
+    model, objective, found, statuses = session.model(asked), session.objective(asked), [], []
     multipliers = asked.arrays["multipliers"]
     if multipliers.shape != (asked.arrays["points"].shape[0], objective.n_sums):
         raise WireError("the multipliers do not match the anchors")
     for v, multiplier in zip(asked.arrays["points"], multipliers, strict=True):
         values = packed_shared(objective, v, multiplier)
-        statuses.append(_status(session, objective, v, values))
+        statuses.append(_status(session, model, objective, v, values))
         found.append(values if statuses[-1] == "ok" else np.zeros(values.size))
     return {"statuses": statuses}, np.concatenate(found)
 
@@ -273,7 +293,7 @@ def _of_shared_influence(session: Session, asked: Message) -> Answer:
         raise WireError("the multipliers do not match the anchors")
     # coordinates in the span are coefficients of these anchors
     work = Influence(objective.link, v, objective.coordinates.n_baseline, np.eye(v.size), 2.0 * xi * t, 2.0 * xi * E, t)
-    gram = objective.blocks.total(work)[1][0]
+    gram = of_rows(objective).blocks.total(work)[1][0]
     if not np.isfinite(gram).all():
         raise DisclosureError("the sums are not finite")
     return {}, gram[np.triu_indices(v.size)]
@@ -284,7 +304,7 @@ def _of_shared_steep(session: Session, asked: Message) -> Answer:
     t = asked.arrays["t"]
     if objective.anchors is None or t.size != objective.n_sums:
         raise WireError("the multipliers do not match the anchors")
-    largest = objective.blocks.largest_spread(objective.anchors, objective.anchors.coefficients(t))
+    largest = of_rows(objective).blocks.largest_spread(objective.anchors, objective.anchors.coefficients(t))
     return {}, np.array([float(2.0 * asked.fields["xi"] * largest > 1.0)])
 
 

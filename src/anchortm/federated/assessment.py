@@ -328,6 +328,9 @@ def need_of(problem: Problem, model: str) -> ScoreTest:
     if data.plan.shared is not None:
         raise InputError("sums for the score test exist only if each level of the anchors is at one site")
     parts.refuse("score_test", *problem.spec.asked(), problem.spec.likelihood)
+    absent = {"scale effects": problem.spec.scale is not None, "random effects": bool(problem.spec.cluster)}
+    for name in (name for name, there in absent.items() if there):
+        raise InputError(f"its sums are not implemented with {name}")
     solution, _ = problem.solve()
     if not solution.converged:
         raise InputError(f"the maximum-likelihood fit did not converge ({solution.reason}): no score test")
@@ -355,7 +358,7 @@ def calibration_of(problem: Problem, xis: list[float], kept: Kept) -> CountedCal
     absent = [name for name in names if (name, 0.0) not in kept]
     if absent:
         raise InputError(f"there is no fit without {', '.join(absent)}: the counts of all sites are added up")
-    objective = data.objective(problem.link, problem.basis, problem.spec.sign, problem.spec.anchor_intercept)
+    objective: Any = problem.objective.unpenalised
     bins, outside, cell = {}, {}, 1
     for xi in xis:
         points = np.array([objective.coordinates.join(*kept[name, xi]) for name in names])

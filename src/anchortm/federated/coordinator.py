@@ -22,12 +22,14 @@ from anchortm.federated.masks import FEWEST_SITES
 from anchortm.federated.plan import Plan, learn
 from anchortm.federated.restart import Reached, started_from, with_reasons
 from anchortm.federated.sites_data import SitesData
+from anchortm.federated.sites_structure import structured
 from anchortm.federated.study import Given, Study
 from anchortm.federated.transport import SiteLostError, Transport
 from anchortm.federated.wire import WireError
 from anchortm.inference.covariance import covariance, default_kind
 from anchortm.inputs import parts
-from anchortm.models.base import TransformationModel, check_model
+from anchortm.models.base import TransformationModel, check_model, problem_on
+from anchortm.models.from_formula import with_roles
 from anchortm.selection.path import AnchorPath
 
 if TYPE_CHECKING:
@@ -219,7 +221,8 @@ class Coordinator:
         data: SitesData = problem.data
         self._known.clear()
         objective: Any = problem.objective.unpenalised
-        v = objective.remote.lowest(float(problem.spec.xi))
+        own, xi = objective.ray(float(problem.spec.xi))
+        v = objective.remote.lowest([xi * share**2 for share in own.mix])
         if v is not None:
             marks = data.conversation.fingerprints
             self._reached = Reached(model, objective.coordinates.split(v), marks)
@@ -298,7 +301,7 @@ class Coordinator:
         data, objective = problem.data, problem.objective
         inner = objective.unpenalised
         v = inner.coordinates.join(model.result_.baseline, model.result_.others)
-        found = data.scores(inner, v, data.conversation.names)
+        found = data.scores(inner, v, data.conversation.names, getattr(model.result_, "dispersion", 1.0))
         rows = [{"site": name, "n": own["n"], "nll": -own["loglik"] / own["weight"]} for name, own in found.items()]
         return pd.DataFrame(rows)
 
@@ -465,14 +468,16 @@ class Coordinator:
         >>> problem.objective.n_rows, problem.objective.n_parameters
         (299, 3)
         """
-        spec = model.specification()
-        parts.refuse("sites", *spec.asked(), spec.likelihood)
-        spec.check()
-        data = self._data(spec.outcome)
+        parts.refuse("sites", *model.specification().asked(), model.specification().likelihood)
+        model.specification().check()
+        data = self._data(model.specification().outcome)
+        spec = _with_roles(model, data.plan).specification().check()
+        spec.check_sums()
         if spec.levels is not None and tuple(spec.levels) != data.plan.classes:
             raise InputError("give the classes in the study, where all sites read them, not in the model")
+        data = structured(data, spec)
         data.learn(spec)
-        return Problem.on(spec, data)
+        return problem_on(model, spec, data)
 
     def _fitted_problem(self, model: TransformationModel) -> Problem:
         """Return the problem of a fitted model, with its baseline."""
@@ -488,9 +493,20 @@ class Coordinator:
     @staticmethod
     def _fitted(model: M, problem: Problem, result: FitResult) -> M:
         """Return the fitted model without rows, with its standard errors."""
+        model = _with_roles(model, problem.data.plan)
         whole = model.with_result(problem, result)
-        if default_kind(result, None) == "sandwich" and result.strict and not result.l1:
+        known = not result.l1 and not (result.ridged and result.random is not None)
+        if default_kind(result, None) == "sandwich" and result.strict and known:
             covariance(whole, "sandwich")  # kept in the result
         made = model.with_result(None, result)
         made.formula_ = problem.data.plan.formula
         return made
+
+
+def _with_roles(model: M, plan: Plan) -> M:
+    """Return the model with the strata that the study's formula names, and with varying and scale terms as columns."""
+    formula = plan.formula
+    named = {"strata": formula.strata or None, "random": formula.random}
+    known = {name: None for name, own in named.items() if own is not None and getattr(model, name, None) == own}
+    made: M = with_roles(clone(model).set_params(**known) if known else model, formula)
+    return made

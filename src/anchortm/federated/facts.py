@@ -14,6 +14,7 @@ from anchortm.exceptions import IdentificationError, InputError
 from anchortm.federated.conversation import Conversation
 from anchortm.federated.questions import KINDS
 from anchortm.federated.study import SITE, Study
+from anchortm.inputs.baselines import known_strata
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.response import plain_words
@@ -23,7 +24,7 @@ __all__ = ["Facts"]
 Array = NDArray[np.float64]
 BySite = Mapping[str, dict[str, Any]]
 
-HEAD = 3 + len(KINDS)  # rows, their weight, environments, rows of each kind
+HEAD = 5 + len(KINDS)  # rows, their weight, environments, clusters, their weight, rows of each kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,8 @@ class Facts:
     rank: int = 0
     kinds: Any = None
     class_weights: Any = None
+    strata: tuple[Any, ...] = ()
+    clusters: tuple[float, float] = (0.0, 0.0)  # their number and weight
 
     @property
     def ordinal(self) -> bool:
@@ -101,6 +104,7 @@ class Facts:
             anchored,
             _crossing(by_site, study.across) if anchored else (),
             *(_anchors(by_site) if anchored else ({}, ())),
+            strata=tuple(known_strata(_joined(own["strata"] for own in by_site.values()))),
         )
 
     def counted(self, found: Array) -> Facts:
@@ -108,7 +112,7 @@ class Facts:
         n, K = round(float(found[0])), len(self.classes)
         total = float(found[1])
         check_total_weight(total)
-        kinds = {kind: round(float(x)) for kind, x in zip(KINDS, found[3:HEAD], strict=True)}
+        kinds = {kind: round(float(x)) for kind, x in zip(KINDS, found[5:HEAD], strict=True)}
         weights, at = None, HEAD
         if self.ordinal:
             rows = [round(float(x)) for x in found[at : at + K]]
@@ -122,7 +126,7 @@ class Facts:
             at += len(fact.levels)
             columns[name] = replace(fact, n_rows=n, counts=tuple(max(1, round(float(x))) for x in own))
         made = replace(self, columns=columns, n_rows=n, n_total=total, rank=round(float(found[2])))
-        return replace(made, kinds=kinds, class_weights=weights)
+        return replace(made, kinds=kinds, class_weights=weights, clusters=(float(found[3]), float(found[4])))
 
     def settled(self, ranges: Mapping[str, tuple[float, float]]) -> Formula:
         """Return the formula with the levels and about the ranges of its columns."""

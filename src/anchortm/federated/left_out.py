@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._messages import warn
+from anchortm.engine.objective.protocol import Objective
 from anchortm.engine.problem import Problem
 from anchortm.engine.solve.continuation import first_solution, solve_path
 from anchortm.exceptions import AnchorTMWarning, IdentificationError
 from anchortm.federated.conversation import Conversation
-from anchortm.federated.objective import FederatedObjective
 from anchortm.federated.plan import learn
 from anchortm.federated.sites_data import SitesData
+from anchortm.federated.sites_structure import structured
 from anchortm.selection.left_out_result import LeaveOneEnvironmentOut
+from anchortm.selection.splits import bare_specification
 
 __all__ = ["Kept", "leave_one_site_out"]
 
@@ -66,31 +69,27 @@ def _fold(
 ) -> list[dict[str, Any]]:
     """Return the rows of the table for one site."""
     whole: SitesData = problem.data
-    data = SitesData(learn(conversation, whole.plan), conversation)
+    data = structured(SitesData(learn(conversation, whole.plan), conversation), problem.spec)
     data.learn(problem.spec)
     fold = problem.with_data(data)
     fold.check_anchors()
     objective, options = fold.objective, fold.spec.quiet
-    inner = objective.unpenalised
-    assert isinstance(inner, FederatedObjective)  # noqa: S101
     start = _aside(fold.start(objective), conversation.session)
     solutions = solve_path(objective, start, xis, options)
-    nothing = inner.restricted(np.zeros(0, dtype=np.intp))
-    null = first_solution(nothing, start[: nothing.n_parameters], options)
-    points = [*(solution.v for solution in solutions), nothing.whole(null.v)]
-    parameters = [inner.coordinates.split(v) for v in points]
-    kept |= {(name, xi): pair for xi, pair in zip(xis, parameters, strict=False)}
-    found = _scored(problem, data, parameters, name)
+    parameters = [objective.coordinates.split(solution.v) for solution in solutions]
+    kept |= {(name, xi): pair for xi, pair in zip(xis, parameters, strict=True)}
+    dispersions = [_dispersion(fold, objective, solution.v) for solution in solutions]
+    found = [_scored(problem, pair, phi, name) for pair, phi in zip(parameters, dispersions, strict=True)]
+    found.append(_null(problem, fold, name))
     scores = [-own["loglik"] / own["weight"] for own in found]
     at_zero = scores[xis.index(0.0)]
     rows = []
-    for xi, solution, nll in zip(xis, solutions, scores, strict=False):
-        beta = inner.coordinates.split(solution.v)[1]
+    for xi, solution, (_, beta), nll in zip(xis, solutions, parameters, scores, strict=False):
         about: dict[str, Any] = {"environment": name, "xi": xi, "n": found[0]["n"]}
         about |= {"events": found[0]["events"]} if data.plan.time else {}
         about |= {"nll": nll, "skill": scores[-1] - nll, "regret": nll - at_zero}
         about |= {"converged": solution.converged, "notes": ""}
-        rows.append(about | {f"coef_{one}": b for one, b in zip(data.names, beta.tolist(), strict=True)})
+        rows.append(about | {f"coef_{one}": b for one, b in zip(fold.names_of(data), beta.tolist(), strict=True)})
     return rows
 
 
@@ -100,12 +99,30 @@ def _aside(v: Array, session: str) -> Array:
     return np.asarray(v * (1.0 + ASIDE * rng.uniform(-1.0, 1.0, v.size)) + ASIDE * rng.uniform(-1.0, 1.0, v.size))
 
 
-def _scored(
-    problem: Problem, data: SitesData, parameters: list[tuple[Array, Array]], name: str
-) -> list[dict[str, Any]]:
-    """Return what the left-out site says of fits to the others, in the session of all sites."""
-    whole: SitesData = problem.data
-    objective = whole.objective(problem.link, problem.basis, problem.spec.sign, problem.spec.anchor_intercept)
-    return [
-        whole.scores(objective, objective.coordinates.join(theta, beta), [name])[name] for theta, beta in parameters
-    ]
+def _null(problem: Problem, fold: Problem, name: str) -> dict[str, Any]:
+    """Return what the left-out site says of the fit without covariates, strata, scale and random effects."""
+    own = bare(fold)
+    objective: Any = own.objective.unpenalised
+    nothing = objective.restricted(np.zeros(0, dtype=np.intp))
+    start = _aside(own.start(nothing), own.data.conversation.session)
+    v = nothing.whole(first_solution(nothing, start, own.spec.quiet).v)
+    return _scored(bare(problem), objective.coordinates.split(v), _dispersion(own, objective, v), name)
+
+
+def bare(problem: Problem) -> Problem:
+    """Return the problem whose model has one baseline; its covariates are there, and are not asked about."""
+    data: SitesData = problem.data
+    plain = replace(data, mixture=None, arguments={}, clusters=None)
+    return replace(problem, spec=bare_specification(problem.spec), data=plain)
+
+
+def _dispersion(problem: Problem, objective: Objective, v: Array) -> float:
+    """Return the dispersion of a fit, 1 for models without."""
+    return float(getattr(problem.fitted_link(objective, v), "dispersion", 1.0))
+
+
+def _scored(problem: Problem, parameters: tuple[Array, Array], dispersion: float, name: str) -> dict[str, Any]:
+    """Return what the left-out site says of a fit to the others, in the session of all sites."""
+    data: SitesData = problem.data
+    objective: Any = problem.objective.unpenalised
+    return data.scores(objective, objective.coordinates.join(*parameters), [name], dispersion)[name]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +42,11 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What the influence of rows needs: parameters and xi for the sites, the inverse Hessian for the coordinator."""
+    """What the influence of rows needs: parameters and strengths for the sites, the rest for the coordinator."""
 
     v: Array
-    xi: float
+    strengths: tuple[float, ...]
+    pull: Array
     bread: Array
     every: Array | None = None
     squares: Squares | None = None
@@ -61,27 +62,29 @@ class RemoteLoss:
         unless ``each``), and perhaps which sites to ask.
     d : int
         Number of parameters.
+    kinds : int
+        Number of kinds of residuals: of the shift, and of the scale if there is one.
     """
 
-    def __init__(self, ask: Callable[..., Any], d: int) -> None:
-        self.ask, self.d = ask, d
+    def __init__(self, ask: Callable[..., Any], d: int, kinds: int = 1) -> None:
+        self.ask, self.d, self.kinds = ask, d, kinds
         self.refused: dict[str, str] = {}  # why a site last kept its sums, by site
         self._known: dict[bytes, PointSums | None] = {}
 
     @property
     def n_t(self) -> int:
         """Return the number of elements of t."""
-        return self.d + 1
+        return self.kinds * (self.d + 1)
 
     def at(self, v: Array, expected: Array | None = None) -> PointSums | None:
         """Return the sums at v, None if a site keeps them to itself; ``expected`` is the multiplier to come."""
         self.learn([v])
         return self._known[v.tobytes()]
 
-    def bent(self, v: Array, multiplier: Array | None) -> tuple[PointSums, Array] | None:
+    def bent(self, v: Array, multiplier: Array | None, mix: Sequence[float]) -> tuple[PointSums, Array] | None:
         """Return the sums at v, and the Hessian with the curvature of the residuals along a multiplier."""
         found = self.at(v)
-        return None if found is None else (found, found.curved(multiplier))
+        return None if found is None else (found, found.curved(multiplier, mix))
 
     def learn(self, points: Sequence[Array]) -> None:
         """Ask about all points that are not known yet, in one round."""
@@ -91,7 +94,7 @@ class RemoteLoss:
             self._learn(todo[start : start + MOST_POINTS])
 
     def _learn(self, points: list[Array]) -> None:
-        size = n_numbers(self.d)
+        size = n_numbers(self.d, self.kinds)
         reply = self.ask("sums", {}, np.array(points), size)
         totals = reply.total.reshape(len(points), size)
         for k, v in enumerate(points):
@@ -99,7 +102,7 @@ class RemoteLoss:
             self.refused |= {name: why for name, why in bad.items() if why == FEW or name not in self.refused}
             while len(self._known) >= KEPT:
                 self._known.pop(next(iter(self._known)))
-            self._known[v.tobytes()] = None if bad else PointSums.of(totals[k], self.d)
+            self._known[v.tobytes()] = None if bad else PointSums.of(totals[k], self.d, self.kinds)
 
     def where(self, loglik: float) -> Array | None:
         """Return the latest point with this log-likelihood, or nearly so."""
@@ -108,17 +111,19 @@ class RemoteLoss:
                 return np.frombuffer(key)
         return None
 
-    def lowest(self, xi: float) -> Array | None:
-        """Return the point with the lowest loss at xi among those that are known."""
+    def lowest(self, strengths: Sequence[float]) -> Array | None:
+        """Return the point with the lowest loss at these strengths of the penalty among those that are known."""
         losses = {
-            key: xi * float(found.t @ found.t) - found.loglik for key, found in self._known.items() if found is not None
+            key: sum(xi * float(own.t @ own.t) for xi, own in zip(strengths, found.kinds, strict=True)) - found.loglik
+            for key, found in self._known.items()
+            if found is not None
         }
         return np.frombuffer(min(losses, key=losses.__getitem__)) if losses else None
 
-    def influence(self, v: Array, xi: float) -> Array:
+    def influence(self, v: Array, strengths: Sequence[float]) -> Array:
         """Return the Gram matrix of the rows' contributions to n times the gradient of the loss."""
         upper = np.triu_indices(self.d)
-        found = self.ask("influence", {"xi": xi}, v[None, :], upper[0].size).total
+        found = self.ask("influence", {"strengths": list(strengths)}, v[None, :], upper[0].size).total
         gram = np.zeros((self.d, self.d))
         gram[upper] = found
         return np.asarray(gram + np.triu(gram, 1).T)
@@ -134,6 +139,17 @@ class RemoteLoss:
         gram = np.zeros((self.d, self.d))
         gram[upper] = found[2 + self.d :]
         return round(float(found[0])), float(found[1]), found[2 : 2 + self.d], gram + np.triu(gram, 1).T
+
+    def fitted(self, v: Array, dispersion: float) -> tuple[float, float]:
+        """Return the deviance, and the log-likelihood at a dispersion, of a model of means."""
+        found = self.ask("fitted", {"dispersion": dispersion}, v[None, :], 2).total
+        return float(found[0]), float(found[1])
+
+    def pearson(self, v: Array) -> float:
+        """Return Pearson's chi-square of a model of means; NaN if a site keeps its part to itself."""
+        reply = self.ask("pearson", {}, v[None, :], 1)
+        fine = all(own["statuses"] == ["ok"] for own in reply.fields.values())
+        return float(reply.total[0]) if fine else math.nan
 
     def calibration(self, points: Array, seed: int, size: int) -> tuple[Array, int]:
         """Return total counts of rows by predicted probability, and how sites round them.
@@ -152,6 +168,9 @@ class FederatedObjective(Objective):
     """The anchor loss of the rows of all sites; see ``anchortm.federated.sums`` for what they send."""
 
     costly = True
+    _convex_facts = staticmethod(convex_facts)
+    _separation = staticmethod(separated)
+    mix: tuple[float, ...] = (1.0,)  # shares of the kinds of residuals in the penalty
     places: NDArray[np.intp] | None = None  # of the parameters among those of all covariates
 
     def __init__(
@@ -169,12 +188,20 @@ class FederatedObjective(Objective):
         self.anchors = cast(Any, span)  # the solver asks for its rank only
         self.n_rows, self.n_total = size
         self._offset = offset
-        self.affine, self._concave, self._bounded = convex_facts(link, kinds)
+        self.affine, self._concave, self._bounded = self._convex_facts(link, kinds)
         self.sample_rows = self.n_rows
 
     @property
     def mean_offset(self) -> float:
         return self._offset
+
+    def called(self, link: Any) -> Self:
+        """Return the same loss under a link that differs in what rows do not depend on, as its dispersion."""
+        if link is self.link or link == self.link:
+            return self
+        result = copy(self)
+        result.link = link
+        return result
 
     def whole(self, v: Array) -> Array:
         """Return the parameters of all covariates: the coefficients of others are 0."""
@@ -192,15 +219,19 @@ class FederatedObjective(Objective):
 
     def sums(self, v: Array, expected: Array | None = None) -> Sums:
         found = self.remote.at(self.whole(v), expected)
-        return Sums(-math.inf, np.zeros(self.remote.n_t)) if found is None else Sums(found.loglik, found.t)
+        return (
+            Sums(-math.inf, np.zeros(self.remote.n_t))
+            if found is None
+            else Sums(found.loglik, found.coordinates(self.mix))
+        )
 
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
-        both, at = self.remote.bent(self.whole(v), multiplier), self._inside()
+        both, at = self.remote.bent(self.whole(v), multiplier, self.mix), self._inside()
         if both is None:
             raise ArithmeticError("a site keeps its sums at these parameters to itself")
         found, hessian = both
         hessian = hessian if self.places is None else hessian[np.ix_(self.places, self.places)]
-        return Derivatives(found.gradient[at], hessian, found.E[:, at])
+        return Derivatives(found.gradient[at], hessian, found.slopes(self.mix)[:, at])
 
     def restricted(self, columns: NDArray[np.intp]) -> FederatedObjective:
         result, places = copy(self), self.coordinates.places(columns)
@@ -220,8 +251,8 @@ class FederatedObjective(Objective):
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> Asked:
         t = self.sums(v).t
         length = float(t @ t)
-        xi = 0.5 * float(pull @ t) / length if length > 0.0 else 0.0
-        return Asked(self.whole(v), max(xi, 0.0), bread)
+        xi = max(0.5 * float(pull @ t) / length if length > 0.0 else 0.0, 0.0)
+        return Asked(self.whole(v), tuple(xi * share**2 for share in self.mix), pull, bread)
 
     def influence_gram(self, work: Asked) -> Array:
         if work.squares is not None:
@@ -229,14 +260,25 @@ class FederatedObjective(Objective):
                 "standard errors with penalty_factor='deviation' need the rows: give the factors as numbers"
             )
         inside = self._inside()
-        gram = self.remote.influence(work.v, work.xi)[inside][:, inside]
+        gram = self.remote.influence(work.v, work.strengths)[inside][:, inside]
         found = work.bread.T @ gram @ work.bread
         if work.every is None:
             return np.asarray(found)
-        at = self.derivatives(work.v[inside], 2.0 * work.xi * self.sums(work.v[inside]).t)
-        pull = at.gradient + 2.0 * work.xi * at.E.T @ self.sums(work.v[inside]).t
+        at = self.derivatives(work.v[inside], work.pull)
+        pull = at.gradient + at.E.T @ work.pull
         across = np.outer(pull @ work.bread, work.every)
         return np.asarray(found + across + across.T + self.n_total * np.outer(work.every, work.every))
+
+    def penalties(self, v: Array, sums: Sums | None = None) -> tuple[float, ...]:
+        found = self.remote.at(self.whole(v))
+        assert found is not None  # noqa: S101 - the fit ended there
+        return tuple(float(own.t @ own.t) for own in found.kinds)
+
+    def of_scale(self, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> Objective:
+        """Return the loss whose last columns belong to the scale, as sites make it."""
+        from anchortm.federated.scaled import FederatedScaled
+
+        return FederatedScaled(self, n_scale, names, xi_scale)
 
     def check_maximum(self, point: Point | None = None) -> None:
         """Raise ``SeparationError`` if no site has rows against the flattest direction, or against going on."""
@@ -258,4 +300,4 @@ class FederatedObjective(Objective):
             ).all()
             if count == 0.0 and inside and size > 0.0:
                 found = Recession(direction)
-                raise SeparationError(separated(found.names(k, self.names), found))
+                raise SeparationError(self._separation(found.names(k, self.names), found))

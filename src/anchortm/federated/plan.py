@@ -39,7 +39,8 @@ class Plan:
     classes : tuple
         The classes of an ordinal outcome.
     support : pair of float or None
-        The default support of Bernstein baselines: that of the study, or quantiles of a rounded histogram.
+        The default support of Bernstein baselines: that of the study, or quantiles of a rounded histogram. None for
+        classes, and if nearly all outcomes are the same.
     names : tuple of str
         The names of the covariates.
     mean, deviation : array
@@ -81,6 +82,9 @@ class Plan:
     formula: Formula
     outcome_range: tuple[float, float]
     shared: SharedAnchors | None = None
+    strata: tuple[Any, ...] = ()
+    stratum_shares: Array | None = None  # of the rows
+    clusters: tuple[float, float] = (0.0, 0.0)  # number and weight of the clusters with random effects
 
     def __repr__(self) -> str:
         return f"Plan({self.n_rows} rows, {len(self.names)} covariates, {self.rank} environments)"
@@ -100,12 +104,18 @@ class Plan:
             found |= {(kind, -1) for kind in ("left", "right", "interval")}
         return frozenset(found)
 
+    @property
+    def beside(self) -> list[str]:
+        """Return the names of the columns that tell strata apart."""
+        return [f"stratum {label}" for label in self.strata[1:]]
+
     def check_covariates(self, own: NDArray[np.bool_]) -> None:
-        """Refuse constant or collinear columns among those that have no penalty."""
+        """Refuse constant or collinear columns among those that have no penalty, the strata beside them."""
+        own = np.append(own, np.ones(len(self.beside), dtype=bool))
         spread = np.sqrt(np.maximum(np.diag(self.sums.gram) / self.n_rows, 0.0))
         constant = spread <= 1e-12
         check_size(int(own.sum()), self.n_rows)
-        self.sums.check(self.names, constant, own)
+        self.sums.check((*self.names, *self.beside), constant, own)
 
 
 def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
@@ -114,6 +124,8 @@ def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
     ``like`` is the plan of more sites, whose levels, classes and support the fits to these sites keep.
     """
     facts = _known(Facts.of(conversation), like)
+    if len(facts.strata) == 1:
+        raise InputError(f"there is a single stratum, {facts.strata[0]!r}: leave strata out")
     facts, first = _counts(conversation, facts)
     bins, columns = first[: _shown(facts)], first[_shown(facts) :]
     if like is None:
@@ -121,17 +133,19 @@ def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
         formula = facts.settled(ranges)
     else:
         formula = like.formula
-    units = _units(formula)
+    names, units = tuple(formula.design_columns()), _units(formula)
+    p, units = len(names), np.append(units, np.ones(max(len(facts.strata) - 1, 0)))
     mean, binary, finer, ranges = _moments(conversation, facts, formula, units, bins, columns, like is None)
     sums, weighted, deviation, offset, counts = _products(conversation, facts, units, mean, finer)
     response, weights = _typical(facts, finer, counts)
     if not facts.ordinal and facts.scale != "count":
         check_counts(facts.kinds)
     shared = _shared(conversation, facts) if facts.crossing else None
-    names = tuple(formula.design_columns())
+    shares = mean[p:]  # strata have the unit 1
+    weighted, deviation = weighted[:p], deviation[:p]
     spans = [
         (0.0, 1.0) if one else ranges.get(name, (m - 2.0 * s, m + 2.0 * s))
-        for name, one, m, s in zip(names, binary, weighted, deviation, strict=True)
+        for name, one, m, s in zip(names, binary[:p], weighted, deviation, strict=True)
     ]
     return Plan(
         facts.n_rows,
@@ -145,7 +159,7 @@ def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
         weighted,
         np.where(deviation > 0.0, deviation, 1.0),
         np.array(spans).reshape(-1, 2).T,
-        binary,
+        binary[:p],
         facts.rank if shared is None else shared.projection.rank,
         facts.anchored,
         facts.time,
@@ -157,6 +171,9 @@ def learn(conversation: Conversation, like: Plan | None = None) -> Plan:
         formula,
         (float(finer[0]), float(finer[-1])) if finer.size else (0.0, float(max(len(facts.classes) - 1, 1))),
         shared,
+        facts.strata,
+        np.insert(shares, 0, 1.0 - shares.sum()) if facts.strata else None,
+        facts.clusters,
     )
 
 
@@ -166,7 +183,7 @@ def _known(facts: Facts, like: Plan | None) -> Facts:
         return facts
     levels = like.levels
     columns = {name: replace(fact, levels=levels.get(name, ()), declared=()) for name, fact in facts.columns.items()}
-    return replace(facts, classes=like.classes, dropped=like.dropped, columns=columns)
+    return replace(facts, classes=like.classes, dropped=like.dropped, columns=columns, strata=like.strata)
 
 
 def _shown(facts: Facts) -> int:
@@ -201,6 +218,7 @@ def _moments(
         "classes": list(facts.classes),
         "alone": facts.alone if settled else [],
         "numbers": facts.numbers,
+        "strata": list(facts.strata),
     }
     arrays = {"edges": edges, "number_edges": number_edges, "units": units}
     found = conversation.ask("moments", fields, arrays, 2 * p + len(bins) * edges.size + number_edges.size).total
@@ -261,16 +279,14 @@ def _typical(facts: Facts, edges: Array, counts: Array) -> tuple[Response, Array
 
 
 def _support(given: Any, response: Response, weights: Array) -> tuple[float, float] | None:
-    """Return the support of the study, or quantiles of the histogram; None if the outcome has classes."""
+    """Return the support of the study, or quantiles of the histogram; None if there are no two."""
     if response.scale == "ordinal":
         return None
     if given is not None:
         return (float(given[0]), float(given[1]))
     law = empirical_distribution(response, weights)
     low, high = (law.quantile(q) for q in SUPPORT_QUANTILES)
-    if not low < high:
-        raise InputError("the outcome has nearly the same value in most rows: give the support in the study")
-    return low, high
+    return (low, high) if low < high else None
 
 
 def _units(formula: Formula) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anchortm.exceptions import InputError
 
-__all__ = ["DisclosureError", "Policy"]
+__all__ = ["DisclosureError", "Policy", "RowsError"]
 
 
 class DisclosureError(InputError):
@@ -26,6 +26,10 @@ class DisclosureError(InputError):
     ...     print(error)
     the site has fewer than the 20 rows that its policy asks for: leave the site out, or pool it with another one
     """
+
+
+class RowsError(InputError):
+    """Raised if the rows of a site do not suit a study or a model; the message carries no values of rows."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,20 @@ most_scores=200, most_calibrations=20, most_levels=40, columns=())
             raise DisclosureError(
                 f"{what}: some have fewer than the {self.least_cell} rows that the site's policy asks for; merge "
                 "them, or leave the column out"
+            )
+
+    def check_clusters(self, number: int) -> None:
+        """Refuse random effects of few clusters, which may be patients.
+
+        Examples
+        --------
+        >>> from anchortm.federated import Policy
+        >>> Policy().check_clusters(10)
+        """
+        if number < 2 * self.least_cell:
+            raise DisclosureError(
+                f"the site has fewer than {2 * self.least_cell} clusters, twice the smallest cell of its policy: give "
+                "the clusters as anchors, or leave the random effects out"
             )
 
     def check_levels(self, n_levels: int, n_rows: int, what: str) -> None:

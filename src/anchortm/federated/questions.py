@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._util.plain_values import is_count, is_flag, is_parameter, is_strength, is_text, list_of
+from anchortm.federated.recipe import FIELDS
 from anchortm.federated.wire import Message, WireError
 
 __all__ = ["KINDS", "MOST_POINTS", "QUESTIONS", "check_answer", "check_question"]
@@ -33,24 +34,17 @@ def is_level(value: Any) -> bool:
     return isinstance(value, (str, int, float, bool))
 
 
+def is_positive(value: Any) -> bool:
+    """Return whether a value is a positive number that can be computed with."""
+    return is_strength(value) and value > 0.0
+
+
 LEVELS = is_table(list_of(is_level))
 PAIRS = list_of(lambda pair: isinstance(pair, list) and len(pair) == 2 and is_text(pair[0]) and is_level(pair[1]))
 RECORD = lambda value: isinstance(value, dict)  # noqa: E731 - checked where it is used
-MODEL: dict[str, Test] = {
-    "link": is_text,
-    "basis": RECORD,
-    "sign": lambda value: value in (-1, 1),
-    "intercept": is_flag,
-    "shared": lambda value: value is None or (set(value) == {"factors", "numbers"} and is_shared(value)),
-}
 VECTOR, MATRIX = 1, 2
 POINTS = {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}
 SHARED: dict[str, Test] = {"factors": LEVELS, "numbers": list_of(is_text)}
-
-
-def is_shared(value: dict[str, Any]) -> bool:
-    """Return whether a value names anchors that sites share."""
-    return all(test(value[name]) for name, test in SHARED.items())
 
 
 # question -> its fields with their tests, and its arrays with their numbers of dimensions
@@ -67,18 +61,24 @@ QUESTIONS: dict[str, tuple[dict[str, Test], dict[str, int]]] = {
     ),
     "counts": ({"levels": LEVELS, "classes": list_of(is_level), "numbers": list_of(is_text)}, {"edges": VECTOR}),
     "moments": (
-        {"design": RECORD, "classes": list_of(is_level), "alone": PAIRS, "numbers": list_of(is_text)},
+        {
+            "design": RECORD,
+            "classes": list_of(is_level),
+            "alone": PAIRS,
+            "numbers": list_of(is_text),
+            "strata": list_of(is_level),
+        },
         {"edges": VECTOR, "number_edges": MATRIX, "units": VECTOR},
     ),
     "gram": ({}, {"edges": VECTOR, "units": VECTOR, "mean": VECTOR}),
     "anchors": (SHARED, {"mean": VECTOR, "unit": VECTOR}),
-    "baseline": (MODEL, {"units": VECTOR, "anchor_mean": VECTOR, "anchor_unit": VECTOR, "anchor_root": MATRIX}),
+    "baseline": (FIELDS, {"units": VECTOR, "anchor_mean": VECTOR, "anchor_unit": VECTOR, "anchor_root": MATRIX}),
     "shared": ({"plan": is_text}, POINTS | {"multipliers": MATRIX}),
     "shared_influence": ({"plan": is_text, "xi": is_strength}, POINTS | {"t": VECTOR, "E": MATRIX}),
     "shared_steep": ({"plan": is_text, "xi": is_strength}, POINTS | {"t": VECTOR}),
     "sums": ({"plan": is_text}, {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}),
     "influence": (
-        {"plan": is_text, "xi": is_strength},
+        {"plan": is_text, "strengths": list_of(is_strength)},
         {"points": MATRIX, "mean": VECTOR, "scale": VECTOR},
     ),
     "steep": (
@@ -86,7 +86,9 @@ QUESTIONS: dict[str, tuple[dict[str, Test], dict[str, int]]] = {
         {"points": MATRIX, "mean": VECTOR, "scale": VECTOR},
     ),
     "against": ({"plan": is_text}, {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}),
-    "score": ({"plan": is_text}, {"points": MATRIX, "mean": VECTOR, "scale": VECTOR}),
+    "score": ({"plan": is_text, "dispersion": is_positive}, POINTS),
+    "fitted": ({"plan": is_text, "dispersion": is_positive}, POINTS),
+    "pearson": ({"plan": is_text}, POINTS),
     "need": ({"plan": is_text}, POINTS),
     "calibration": ({"plan": is_text, "seed": is_count}, POINTS),  # one point for each site
 }
@@ -152,6 +154,7 @@ FACTS = record_of(
         "time": is_flag,
         "kinds": list_of(lambda kind: kind in (*KINDS, "truncated")),
         "anchors": lambda value: value is None or ANCHORS(value),
+        "strata": PLAIN,
     }
 )
 ANSWERS: dict[str, dict[str, Test]] = {
@@ -166,6 +169,7 @@ ANSWERS: dict[str, dict[str, Test]] = {
     "calibration": {"cell": is_count},
     "sums": {"statuses": list_of(is_text)},
     "shared": {"statuses": list_of(is_text)},
+    "pearson": {"statuses": list_of(is_text)},
 }
 
 

@@ -51,7 +51,8 @@ def started_from(problem: Problem, start: tuple[Array, Array]) -> FitResult:
     """Return the result from the parameters of a similar fit."""
     problem.check_anchors()
     theta, beta = start
-    if theta.size != problem.basis.n_parameters or beta.size != len(problem.data.names):
+    sizes = [part.size for part in problem.objective.coordinates.split(problem.start(problem.objective))]
+    if [theta.size, beta.size] != sizes:
         raise InputError("start has other parameters than the model: pass a fit of the same model")
     solution = problem.near(problem.objective, (theta, beta), float(problem.spec.xi))
     return problem.result(problem.objective, solution, [solution])

@@ -36,6 +36,8 @@ class SharedAnchors:
     @classmethod
     def of(cls, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> SharedAnchors:
         """Return the anchors in a message, checked."""
+        if set(record) < {"factors", "numbers"} or not _are_names(record):
+            raise WireError("the shared anchors do not match their numbers")
         made = cls(
             {str(name): list(levels) for name, levels in record["factors"].items()},
             tuple(record["numbers"]),
@@ -84,6 +86,16 @@ class SharedAnchors:
         numbers = [list(anchors.column_names).index(name) for name in self.numbers]
         parts.append((anchors.columns[:, numbers] - self.mean) / self.unit)
         return AnchorColumns((), (), np.hstack(parts), (), tuple(self.names))
+
+
+def _are_names(record: Mapping[str, Any]) -> bool:
+    """Return whether a record names factors with levels, and numbers."""
+    factors, numbers = record["factors"], record["numbers"]
+    plain = isinstance(factors, Mapping) and all(
+        isinstance(levels, list) and all(isinstance(level, (str, int, float, bool)) for level in levels)
+        for levels in factors.values()
+    )
+    return plain and isinstance(numbers, list) and all(isinstance(name, str) for name in numbers)
 
 
 def root_of(gram: Array) -> Array:

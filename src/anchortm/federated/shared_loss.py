@@ -45,7 +45,7 @@ class SharedLoss(RemoteLoss):
         if new:
             self._learn_shared(new, np.zeros(self.rank))
 
-    def bent(self, v: Array, multiplier: Array | None) -> tuple[PointSums, Array] | None:
+    def bent(self, v: Array, multiplier: Array | None, mix: Sequence[float]) -> tuple[PointSums, Array] | None:
         wanted = np.zeros(self.rank) if multiplier is None else multiplier
         found = self.at(v, wanted)
         if found is None:
@@ -73,12 +73,12 @@ class SharedLoss(RemoteLoss):
             self._bent[v.tobytes()] = multiplier, step
         self._last = points[-1]
 
-    def influence(self, v: Array, xi: float) -> Array:
+    def influence(self, v: Array, strengths: Sequence[float]) -> Array:
         found = self.at(v)
         assert found is not None  # noqa: S101 - the fit ended there
         upper = np.triu_indices(self.d)
-        beside = {"t": found.t, "E": found.E}
-        total = self.ask("shared_influence", {"xi": xi}, v[None, :], upper[0].size, None, beside).total
+        beside = {"t": found.coordinates(), "E": found.slopes()}
+        total = self.ask("shared_influence", {"xi": strengths[0]}, v[None, :], upper[0].size, None, beside).total
         gram = np.zeros((self.d, self.d))
         gram[upper] = total
         return np.asarray(gram + np.triu(gram, 1).T)
@@ -86,4 +86,5 @@ class SharedLoss(RemoteLoss):
     def steep(self, v: Array, xi: float) -> bool:
         found = self.at(v)
         assert found is not None  # noqa: S101
-        return bool(self.ask("shared_steep", {"xi": xi}, v[None, :], 1, None, {"t": found.t}).total[0] > 0.5)
+        beside = {"t": found.coordinates()}
+        return bool(self.ask("shared_steep", {"xi": xi}, v[None, :], 1, None, beside).total[0] > 0.5)

@@ -18,7 +18,7 @@ from anchortm.exceptions import AnchorTMError, InputError, MissingValueError
 from anchortm.federated.answers import ANSWERS, AT_POINTS, Session
 from anchortm.federated.ledger import Ledger
 from anchortm.federated.masks import FEWEST_SITES, Fixed, Keys, Masks, noise
-from anchortm.federated.policy import DisclosureError, Policy
+from anchortm.federated.policy import DisclosureError, Policy, RowsError
 from anchortm.federated.questions import check_question
 from anchortm.federated.site_rows import Design, SiteRows, content_of, table_of
 from anchortm.federated.study import Given, Study, is_name
@@ -154,7 +154,8 @@ class Site:
             table = table_of(self.data, made, self.name, self.environments)
             rows = SiteRows(table, made, made.strict(self.policy), scale)
             state = _own_design(rows)
-            rows.with_design(Design(state, tuple(rows.described()["classes"])))
+            said = rows.described()
+            rows.with_design(Design(state, tuple(said["classes"]), strata=tuple(said["strata"])))
             rows.policy.check_rows(rows.n_rows, 2 + len(state["levels"]) + len(state["ranges"]))
         except AnchorTMError as error:
             return [str(error)]
@@ -349,6 +350,8 @@ def _safe(error: AnchorTMError) -> tuple[str, str]:
         return str(error), "policy"
     if isinstance(error, WireError):
         return str(error), "protocol"
+    if isinstance(error, RowsError):
+        return str(error), "rows"
     if isinstance(error, MissingValueError):
         return "rows have missing values: clean the table, or set missing = 'drop' in the study", "rows"
     return "the site cannot read its rows as the study says: anchortm site check shows there what is wrong", "rows"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,41 +12,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchortm._util.frames import column_names, native, select
+from anchortm._util.frames import column_names, native, refuse_missing, select
 from anchortm.backends.column_sums import numbers_of
 from anchortm.backends.reading import Batch, Reader
-from anchortm.bases import Basis
-from anchortm.engine.objective.build import build_objective
-from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.rows.likelihood import layout
+from anchortm.engine.data import Strata
 from anchortm.engine.rows.projections import projection
-from anchortm.engine.rows.standardised import baseline_moments, coordinates_from_moments
 from anchortm.exceptions import InputError
 from anchortm.federated.histograms import BINS, on_the_grid
 from anchortm.federated.policy import DisclosureError, Policy
 from anchortm.federated.questions import KINDS
+from anchortm.federated.recipe import Recipe
 from anchortm.federated.shared_anchors import SharedAnchors
+from anchortm.federated.site_model import SiteModel, effective
 from anchortm.federated.study import SITE, Study
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
+from anchortm.inputs.baselines import cluster_labels, coded, stratum_sets
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.column_kinds import ColumnFacts
 from anchortm.inputs.missing import Gaps
 from anchortm.inputs.response import Response, as_response, classes_of
-from anchortm.links import get_link
-from anchortm.newplace.assessment.calibration import BINS as BINS_OF_PIT
-from anchortm.newplace.assessment.calibration import LEVELS
-from anchortm.predict.distribution import PredictedDistribution
-from anchortm.scores import pit
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Design", "ModelPlan", "SiteRows", "content_of", "table_of"]
+__all__ = ["Design", "SiteRows", "content_of", "table_of"]
 
 Array = NDArray[np.float64]
 
-BEYOND = 1e-9  # how far parameters may be beyond their bounds, by rounding
-EXACT = 1.0 / 8.0  # effective share of the exact rows, if that is fewer than the policy asks for
+FACTOR = re.compile(r"C\([^()]*\)")  # levels of a column, in the name of a column of the design
 FINEST = 1.0 / 256.0  # finest step of a histogram, relative to the middle half of the values
 
 
@@ -55,7 +49,8 @@ def table_of(data: Any, study: Study, name: str, environments: str | None) -> pd
     there = list(column_names(table))
     names = list(dict.fromkeys([*there, SITE]))
     needed = Formula.unread(study.formula, names).needed(names)
-    extra = [column for column in (study.sample_weight, study.offset, environments) if column is not None]
+    more = (study.sample_weight, study.offset, environments, *Formula.unread(study.formula, names).clusters)
+    extra = [column for column in more if column is not None]
     absent = [column for column in dict.fromkeys([*needed, *extra]) if column not in names]
     if absent:
         raise InputError(f"the site has no column {', '.join(absent)}, which the study needs")
@@ -82,22 +77,12 @@ class Design:
     state: Mapping[str, Any]
     classes: tuple[Any, ...]
     alone: tuple[tuple[str, Any], ...] = ()
+    strata: tuple[Any, ...] = ()
 
     @property
     def levels(self) -> dict[str, list[Any]]:
         """Return the levels of the factors."""
         return dict(self.state["levels"])
-
-
-@dataclass(frozen=True, eq=False)
-class ModelPlan:
-    """What turns the rows of a site into a loss."""
-
-    link: str
-    basis: Basis
-    sign: float
-    intercept: bool
-    shared: SharedAnchors | None = None
 
 
 class SiteRows:
@@ -107,7 +92,10 @@ class SiteRows:
         self.study, self.policy, self.scale = study, policy, scale
         names = list(frame.columns)
         formula = Formula.unread(study.formula, names)
-        reader = Reader(formula, tuple(names), scale, study.sample_weight, study.offset, missing=study.missing)
+        beside = tuple(formula.clusters)
+        reader = Reader(
+            formula, tuple(names), scale, study.sample_weight, study.offset, missing=study.missing, beside=beside
+        )
         if study.missing == "drop":
             whole = [name for name in reader.labels if Gaps.of(frame[name]).integers]
             reader = replace(reader, integers=tuple(whole))
@@ -115,8 +103,9 @@ class SiteRows:
         self.frame, self.weights = reader.weighted(frame)
         if self.frame.empty:
             raise DisclosureError("the site has no rows for this study")
-        self.formula, self.reader = formula, replace(reader, weight=None, missing="error")
+        self.formula, self.reader = formula, replace(reader, weight=None, missing="error", beside=())
         self.n_rows = len(self.frame)
+        self.names: tuple[str, ...] = ()  # of the columns of the design, once it is known
         self._check()
 
     def _check(self) -> None:
@@ -127,24 +116,32 @@ class SiteRows:
             if fact.kind != "number":
                 policy.check_levels(len(fact.levels), self.n_rows, f"column {name!r}")
                 policy.check_cells(np.array(fact.counts), f"levels of column {name!r}")
+        if self.clusters is not None:
+            policy.check_clusters(len(self.clusters.labels))
+        if self.formula.strata:
+            counts = np.bincount(self.strata.codes)
+            policy.check_levels(counts.size, self.n_rows, "stratum")
+            policy.check_cells(counts, "strata")
         if self.scale == "ordinal":
             policy.check_cells(np.bincount(self._classes.codes), "classes of the outcome")
         else:
             response = self.plain_response
             policy.check_cells(np.array(list(response.counts().values())), "kinds of outcomes")
             policy.check_cells(np.array([int(response.truncated.sum())]), "truncated outcomes")
-        if self.weights is not None and self._effective(self.weights) < policy.least_effective:
+            policy.check_cells(_ends_of(response), "values of a 0-1 outcome")
+        if self.weights is not None and effective(self.weights) < policy.least_effective:
             raise DisclosureError("the weights of few rows outweigh all others at the site")
-
-    @staticmethod
-    def _effective(values: Array) -> float:
-        squares = float(values @ values)
-        return float(values.sum()) ** 2 / squares if squares > 0.0 else 0.0
 
     @cached_property
     def facts(self) -> dict[str, ColumnFacts]:
         """Return what the columns of the covariates are."""
         return self.formula.learn(self.frame)
+
+    @cached_property
+    def strata(self) -> Strata:
+        """Return the stratum of each row."""
+        labels, codes = stratum_sets(select(self.frame, self.formula.strata))
+        return Strata(codes, tuple(labels))
 
     @cached_property
     def _classes(self) -> Any:
@@ -182,16 +179,19 @@ class SiteRows:
             response = self.plain_response
             kinds = [kind for kind, number in response.counts().items() if number]
             found |= {"time": response.scale == "time", "kinds": kinds + ["truncated"] * bool(response.truncated.any())}
-        found["anchors"] = None
-        if self.anchors is not None:
-            own = [name for name in self.anchors.factor_names if name != SITE]
-            levels = zip(self.anchors.factor_names, self.anchors.levels, strict=True)
-            shared = {name: _plain(of.tolist()) for name, of in levels if name != SITE or self.study.across}
-            for name, codes in zip(self.anchors.factor_names, self.anchors.factors, strict=True):
-                if name in own or self.anchors.levels[self.anchors.factor_names.index(name)].size > 1:
-                    self.policy.check_cells(np.bincount(codes), f"levels of the anchor {name!r}")
-            found["anchors"] = {"factors": shared, "numbers": list(self.anchors.column_names)}
+        found["strata"] = _plain(self.strata.labels) if self.formula.strata else []
+        found["anchors"] = None if self.anchors is None else self._described_anchors(self.anchors)
         return found
+
+    def _described_anchors(self, anchors: AnchorColumns) -> dict[str, Any]:
+        """Return the anchors and their levels, after checking the cells of those that lie inside the site."""
+        own = [name for name in anchors.factor_names if name != SITE]
+        levels = list(zip(anchors.factor_names, anchors.levels, strict=True))
+        shared = {name: _plain(of.tolist()) for name, of in levels if name != SITE or self.study.across}
+        for (name, of), codes in zip(levels, anchors.factors, strict=True):
+            if name in own or of.size > 1:
+                self.policy.check_cells(np.bincount(codes), f"levels of the anchor {name!r}")
+        return {"factors": shared, "numbers": list(anchors.column_names)}
 
     # sums before the fit
 
@@ -210,8 +210,15 @@ class SiteRows:
         by_level = [
             self.facts[name].counted.get(level, 0) for name, own_levels in levels.items() for level in own_levels
         ]
-        head = np.array([self.n_rows, w.sum(), environments])
+        head = np.array([self.n_rows, w.sum(), environments, *self._cluster_counts(w)])
         return np.concatenate([head, kinds, by_class, self.policy.rounded(np.array(by_level, dtype=np.float64))])
+
+    def _cluster_counts(self, w: Array) -> list[float]:
+        """Return the number of clusters, and their weight."""
+        if self.clusters is None:
+            return [0.0, 0.0]
+        sizes = np.bincount(self.clusters.codes)
+        return [float(sizes.size), float((w / sizes[self.clusters.codes]).sum())]
 
     @cached_property
     def _curve(self) -> tuple[Array, Array]:
@@ -252,15 +259,18 @@ class SiteRows:
             raise InputError("the design belongs to another formula than the study's")
         formula = Formula.from_state(dict(design.state))
         levels = design.classes if self.scale == "ordinal" else None
-        reader = replace(self.reader, formula=formula, levels=levels, dense=True)
-        batch = reader.read(self.frame, 0)
+        strata = design.strata if formula.strata else None
+        reader = replace(self.reader, formula=formula, levels=levels, dense=True, strata=strata)
+        batch = reader.read(self.frame.drop(columns=formula.clusters), 0)
         assert batch is not None  # noqa: S101 - the site has rows
-        X = numbers_of(batch.X)[0]
-        for j, name in enumerate(formula.design_columns()):
+        X, self.names = numbers_of(batch.X)[0], tuple(formula.design_columns())
+        for j, name in enumerate(self.names):
             there = X[:, j] != 0.0
             binary = bool(((X[:, j] == 1.0) == there).all())
             cells = [there.sum(), self.n_rows - there.sum()] if binary else [there.sum()]
             self.policy.check_cells(np.array(cells), f"rows with and without {name!r}")
+            if not binary and _is_computed(name, self.frame.columns):
+                self._check_spread(name, X[:, j])
         for name, level in design.alone:
             number = self.facts[name].counted.get(level, 0) if name in self.facts else 0
             if 0 < number < 2 * self.policy.least_cell:
@@ -270,16 +280,43 @@ class SiteRows:
                 )
         return replace(batch, weights=self.weights, anchors=self.anchors)
 
+    @cached_property
+    def clusters(self) -> Strata | None:
+        """Return the cluster of each row; equal names at other sites are other clusters."""
+        if not self.formula.clusters:
+            return None
+        refuse_missing(select(self.frame, self.formula.clusters), "cluster")
+        labels, codes = coded(cluster_labels(select(self.frame, self.formula.clusters)))
+        return Strata(codes, tuple(labels))
+
+    def _check_spread(self, name: str, column: Array) -> None:
+        """Refuse a column that a formula makes so steep that few rows have nearly all of its spread.
+
+        Around the median, one row far out is one effective row; around the mean all others would count as well.
+        """
+        away = np.abs(column - np.median(column))
+        if effective(away) < min(self.policy.least_cell, 0.5 * np.count_nonzero(away)):
+            raise DisclosureError(
+                f"the column {name!r} of the formula is nearly the same in all but fewer than {self.policy.least_cell} "
+                "effective rows of the site, so that its sums would be theirs: take a flatter function, such as a "
+                "logarithm"
+            )
+
+    @staticmethod
+    def columns(batch: Batch) -> Array:
+        """Return the columns of the design, and beside them those that tell strata apart."""
+        return np.hstack([numbers_of(batch.X)[0], batch.beside()[0]])
+
     def moments(self, batch: Batch, units: Array) -> Array:
         """Return sums of the columns of the design in units, and how many rows have other values than 0 and 1."""
-        X = numbers_of(batch.X)[0]
+        X = self.columns(batch)
         other = (X != 0.0) & (X != 1.0)
         beyond = np.minimum(other.sum(axis=0), 1) * self.policy.least_cell
         return np.concatenate([(X / units).sum(axis=0), beyond])
 
     def gram(self, batch: Batch, units: Array, mean: Array) -> Array:
         """Return products of the columns around their means in units, and weighted sums and sums of squares."""
-        Z = numbers_of(batch.X)[0] / units - mean
+        Z = self.columns(batch) / units - mean
         w = np.ones(self.n_rows) if self.weights is None else self.weights
         offset = 0.0 if batch.offset is None else float(w @ batch.offset)
         upper = np.triu_indices(Z.shape[1])
@@ -301,85 +338,36 @@ class SiteRows:
         w = np.ones(self.n_rows) if self.weights is None else self.weights
         return np.asarray(((A * w[:, None]).T @ A)[np.triu_indices(A.shape[1])])
 
-    # sums of a model
-
-    def baseline(self, plan: ModelPlan, batch: Batch, units: Array) -> Array:
-        """Return sums and sums of squares of the columns of the baseline in units."""
-        self.policy.check_rows(self.n_rows, plan.basis.n_parameters + batch.X.shape[1])  # before they are made
-        support = getattr(plan.basis, "support", None)
-        if support is not None:
-            at = self._curve[0]
-            if ((at >= support[0]) & (at <= support[1])).sum() < self.policy.least_rows:
+    def model(self, recipe: Recipe, batch: Batch) -> SiteModel:
+        """Return a model on these rows; its baselines must be those of the study."""
+        corners, ranges = recipe.corners, self.study.ranges
+        if corners is not None:
+            ends = {group.names[0]: (group.low, group.high) for group in corners.varying if group.kind == "number"}
+            if corners.covariates != self.names or any(ranges.get(name) != own for name, own in ends.items()):
                 raise DisclosureError(
-                    f"the site has fewer than {self.policy.least_rows} rows in the support of the baseline: "
-                    "give the study a wider support"
+                    "effects vary over other ranges than those of the study, where all sites read them"
                 )
-        size, total, squares = baseline_moments(plan.basis, layout(plan.basis, batch.response))
-        return np.concatenate([[size], total / units, squares / units**2])
+        if recipe.shared is not None:
+            self.check_shared(recipe.shared)
+        curve = None if self.scale == "ordinal" else self._curve[0]
+        return SiteModel(recipe, batch, self.policy, curve, self.clusters)
 
-    def objective(self, plan: ModelPlan, batch: Batch, mean: Array, scale: Array) -> RowObjective:
-        """Return the share of the site in the loss; its parameters and its coordinates are those of all sites."""
-        k = scale.size - numbers_of(batch.X)[0].shape[1]
-        self.policy.check_rows(self.n_rows, scale.size)
-        units = (1.0, mean[:k], scale[:k] ** 2 + mean[:k] ** 2)  # a row with these moments
-        known = coordinates_from_moments(plan.basis, units, plan.sign * mean[k:], scale[k:], plan.sign)
-        coordinates = replace(known, mean=mean, scale=scale)  # without their rounding errors
-        return build_objective(
-            get_link(plan.link),
-            plan.basis,
-            batch.response,
-            numbers_of(batch.X)[0],
-            batch.anchors if plan.shared is None or batch.anchors is None else plan.shared.coded(batch.anchors),
-            batch.weights,
-            batch.offset,
-            plan.sign,
-            plan.intercept,
-            coordinates=coordinates,
-            geometry=None if plan.shared is None else plan.shared.projection,
-        )
 
-    def calibration(
-        self, plan: ModelPlan, batch: Batch, theta: Array, beta: Array, draws: np.random.Generator
-    ) -> Array:
-        """Return numbers of rows by predicted probability of their outcome, in ten bins; and outside of intervals.
+def _is_computed(name: str, columns: Collection[str]) -> bool:
+    """Return whether a column of the design comes from a function, which the coordinator chooses.
 
-        Rows that are censored or discrete take a random number between the probabilities at their two ends.
-        """
-        shift = numbers_of(batch.X)[0] @ beta
-        shift = shift if batch.offset is None else shift + batch.offset
-        time = batch.response.scale == "time"
-        law = PredictedDistribution(get_link(plan.link), plan.basis, theta, shift, time, gain=plan.sign)
-        u = pit(law, batch.response, draws)
-        outside = [float((np.abs(u - 0.5) > 0.5 * level).sum()) for level in LEVELS]
-        return np.concatenate([np.histogram(u, bins=BINS_OF_PIT, range=(0.0, 1.0))[0], outside])
+    Columns as they are in the table, levels and their products have no constants that somebody could search with.
+    """
+    return name not in columns and "(" in FACTOR.sub("", name)
 
-    def singled_out(self, objective: RowObjective, v: Array) -> bool:
-        """Return whether the sums at v stand for a few rows, or v is not one that a fit can reach.
 
-        Two things can single rows out: residuals that are steep in few rows, and, for exact outcomes, a baseline that
-        is nearly flat at few of them, because their share in the gradient is one over its slope.
-        """
-        at, k, least = objective.coordinates, objective.coordinates.n_baseline, self.policy.least_effective
-        if least == 0.0:  # the rule is off
-            return False
-        slack = BEYOND * (1.0 + np.abs(v))
-        if (v < at.lower - slack).any() or (v > at.upper + slack).any() or self.effective_rows(objective, v) < least:
-            return True
-        for term in objective.terms:
-            if term.kind == "exact" and term.slope is not None:
-                with np.errstate(all="ignore"):
-                    shares = 1.0 / (term.slope @ v[:k])
-                found = self._effective(shares) if np.isfinite(shares).all() else 0.0
-                if found < min(least, EXACT * shares.size):
-                    return True
-        return False
-
-    def effective_rows(self, objective: RowObjective, v: Array) -> float:
-        """Return how many rows the sums at v stand for: (sum r')^2 / sum r'^2."""
-        with np.errstate(all="ignore"):
-            slopes = objective.residual_slopes(v)
-            slopes = slopes if objective.weights is None else slopes * objective.weights
-        return self._effective(slopes) if np.isfinite(slopes).all() else 0.0
+def _ends_of(response: Response) -> NDArray[np.intp]:
+    """Return how many outcomes are 0 and 1 if there are no others; and how many are 0 or all of several trials."""
+    y = response.upper
+    top = np.ones(y.size) if response.trials is None else response.trials
+    low, high = y == 0.0, y == top
+    several = response.trials is not None and bool((top > 1.0).any())
+    return np.array([low.sum(), high.sum()]) if several or bool((low | high).all()) else np.zeros(2, dtype=np.intp)
 
 
 def _at_most(values: Array, edges: Array) -> Array:

@@ -58,6 +58,10 @@ class Study:
         Whether sites refuse to answer without masks, where there are three or more of them.
     policy : Policy, optional
         Rules for disclosure that all sites keep beside their own: of two rules the stricter one holds.
+    ranges : mapping
+        The ranges of columns of numbers whose effects vary along the response (``varying`` of the models), such as
+        ``{"age": (18, 100)}``. No row may lie outside. They are part of the study because the smallest and the largest
+        value of a column are values of rows.
 
     Examples
     --------
@@ -79,6 +83,7 @@ class Study:
     leave_out: bool = False
     masks: bool = True
     policy: Policy | None = None
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         tests: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
@@ -93,6 +98,7 @@ class Study:
             ("across", lambda v: isinstance(v, bool), "true or false"),
             ("leave_out", lambda v: isinstance(v, bool), "true or false"),
             ("masks", lambda v: isinstance(v, bool), "true or false"),
+            ("ranges", _are_ranges, "a table of pairs of increasing numbers"),
             ("policy", lambda v: v is None or isinstance(v, Policy), "a Policy"),
         )
         for name, test, what in tests:
@@ -102,6 +108,8 @@ class Study:
         set_ = object.__setattr__
         set_(self, "members", dict(sorted(self.members.items())))
         set_(self, "levels", {name: tuple(own) for name, own in sorted(self.levels.items())})
+        ranges = {name: (float(low), float(high)) for name, (low, high) in sorted(self.ranges.items())}
+        set_(self, "ranges", ranges)
         set_(self, "classes", tuple(self.classes))
         set_(self, "support", None if self.support is None else (float(self.support[0]), float(self.support[1])))
         self._check_formula()
@@ -110,8 +118,8 @@ class Study:
         """Refuse formulas that need the rows of all sites before the fit."""
         parsed = parse_formula(self.formula)
         right = parsed.right
-        asked = [*(["strata"] if parsed.strata else []), *(["random"] if parsed.random else [])]
-        parts.refuse("sites", *asked)
+        if len(parsed.random) > 1:
+            raise InputError("sums for two random terms are not implemented: give one of them as anchors of its site")
         if remembers(right):
             parts.refuse("sites", *(["smooth"] if smooth_terms_of(read_terms(right)) else []))
             raise InputError(
@@ -173,6 +181,7 @@ class Study:
             "leave_out": self.leave_out,
             "masks": self.masks,
             "policy": None if self.policy is None else self.policy.record(),
+            "ranges": {name: list(own) for name, own in self.ranges.items()},
         }
 
     def strict(self, policy: Policy) -> Policy:
@@ -235,6 +244,11 @@ def _is_labels(value: Any) -> bool:
         and all(isinstance(own, (str, int, float, bool)) for own in value)
         and len(set(value)) == len(value)
     )
+
+
+def _are_ranges(value: Any) -> bool:
+    """Return whether a value is a table of ranges."""
+    return isinstance(value, Mapping) and all(isinstance(name, str) and _is_pair(own) for name, own in value.items())
 
 
 def _is_pair(value: Any) -> bool:

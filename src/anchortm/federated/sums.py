@@ -3,14 +3,19 @@
 At parameters v a site has a log-likelihood l with gradient and Hessian, and residuals whose coordinates in the span of
 its own anchors are t, with E = dt/dv. It sends
 
-    l,  |t|^2,  gradient of -l,  E't,  Hessian of -l,  E'E,  B = sum over rows of 2 (Qt)_i D2 r_i
+    l,  gradient of -l,  Hessian of -l,
 
-which is 2 + 2 d + 3 d (d + 1) / 2 numbers, however many anchors there are. From the totals follow loss, gradient and
-Hessian for every xi: Hessian of the loss = (H + 2 xi E'E + xi B) / n.
+and for each kind of residual, of the shift and of the scale if there is one,
+
+    |t|^2,  E't,  E'E,  B = sum over rows of 2 (Qt)_i D2 r_i
+
+which is 2 + 2 d + 3 d (d + 1) / 2 numbers with one kind, however many anchors there are. From the totals follow loss,
+gradient and Hessian for every xi: Hessian of the loss = (H + 2 xi E'E + xi B) / n.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +23,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective
 
-__all__ = ["FEW", "PointSums", "n_numbers", "n_shared", "packed", "packed_shared"]
+__all__ = ["FEW", "PointSums", "Residuals", "n_numbers", "n_shared", "packed", "packed_shared"]
 
 Array = NDArray[np.float64]
 
@@ -26,22 +31,26 @@ Array = NDArray[np.float64]
 FEW = "few effective rows"  # why a site keeps its sums at a point to itself
 
 
-def n_numbers(d: int) -> int:
-    """Return how many numbers a site sends for d parameters."""
-    return 2 + 2 * d + 3 * (d * (d + 1) // 2)
+def n_numbers(d: int, kinds: int = 1) -> int:
+    """Return how many numbers a site sends for d parameters and so many kinds of residuals."""
+    size = d * (d + 1) // 2
+    return 1 + d + size + kinds * (1 + d + 2 * size)
 
 
 def packed(objective: Objective, v: Array) -> Array:
     """Return the sums of the rows of one site at v."""
     upper = np.triu_indices(v.size)
-    plain = objective.derivatives(v)
-    sums = objective.sums(v)
-    t, E, H = sums.t, plain.E, plain.matrix
-    bend = np.zeros_like(H)
-    if t.any() and not objective.affine:
-        bend = objective.derivatives(v, 2.0 * t).matrix - H
-    head = np.array([sums.loglik, float(t @ t)])
-    return np.concatenate([head, plain.gradient, E.T @ t, H[upper], (E.T @ E)[upper], bend[upper]])
+    found: list[Array] = []
+    for own in objective.apart:
+        plain, t = own.derivatives(v), own.sums(v).t
+        if not found:
+            found += [np.array([own.sums(v).loglik]), plain.gradient, plain.matrix[upper]]
+        bend = np.zeros_like(plain.matrix)
+        if t.any() and not own.affine:
+            bend = own.derivatives(v, 2.0 * t).matrix - plain.matrix
+        E = plain.E
+        found += [np.array([float(t @ t)]), E.T @ t, (E.T @ E)[upper], bend[upper]]
+    return np.concatenate(found)
 
 
 def n_shared(d: int, rank: int) -> int:
@@ -60,46 +69,74 @@ def packed_shared(objective: Objective, v: Array, multiplier: Array) -> Array:
     return np.concatenate(parts)
 
 
-class PointSums(NamedTuple):
-    """The totals over sites at one point, with t and E as a root of the Gram matrix of (t, E)."""
+class Residuals(NamedTuple):
+    """The totals of one kind of residual: t and E as a root of the Gram matrix of (t, E), and the curvature B along t.
 
-    loglik: float
+    Only |t|^2, E't and E'E are ever used, so that any t and E with these products serve: t has one element.
+    """
+
     t: Array
-    gradient: Array
     E: Array
-    hessian: Array
     bend: Array
 
     @classmethod
-    def of(cls, totals: Array, d: int) -> PointSums:
-        """Return the totals in a vector.
-
-        Only |t|^2, E't and E'E are ever used, so that any t and E with these products serve: t has one element.
-        """
-        size = d * (d + 1) // 2
-        cuts = np.cumsum([2, d, d, size, size])
-        head, gradient, cross, H, gram, bend = np.split(totals, cuts)
-        hessian, inside, curved = (_symmetric(part, d) for part in (H, gram, bend))
-        length = float(np.sqrt(max(head[1], 0.0)))
+    def of(cls, square: float, cross: Array, gram: Array, bend: Array) -> Residuals:
+        """Return them from |t|^2, E't, E'E and B."""
+        d, length = cross.size, float(np.sqrt(max(square, 0.0)))
         first = cross / length if length > 0.0 else np.zeros(d)
-        values, vectors = np.linalg.eigh(inside - np.outer(first, first))
+        values, vectors = np.linalg.eigh(gram - np.outer(first, first))
         rest = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
         t = np.zeros(d + 1)
         t[0] = length
-        return cls(float(head[0]), t, gradient, np.vstack([first, rest]), hessian, curved)
+        return cls(t, np.vstack([first, rest]), bend)
+
+
+class PointSums(NamedTuple):
+    """The totals over sites at one point."""
+
+    loglik: float
+    gradient: Array
+    hessian: Array
+    kinds: tuple[Residuals, ...]
+
+    @classmethod
+    def of(cls, totals: Array, d: int, kinds: int = 1) -> PointSums:
+        """Return the totals in a vector."""
+        size = d * (d + 1) // 2
+        cuts = np.cumsum([1, d, size] + kinds * [1, d, size, size])[:-1]
+        head, gradient, H, *rest = np.split(totals, cuts)
+        found = []
+        for k in range(kinds):
+            square, cross, gram, bend = rest[4 * k : 4 * k + 4]
+            found.append(Residuals.of(float(square[0]), cross, _symmetric(gram, d), _symmetric(bend, d)))
+        return cls(float(head[0]), gradient, _symmetric(H, d), tuple(found))
 
     @classmethod
     def shared(cls, totals: Array, d: int, rank: int) -> PointSums:
         """Return the totals of ``packed_shared``."""
         head, t, gradient, E, H = np.split(totals, np.cumsum([1, rank, d, rank * d]))
-        return cls(float(head[0]), t, gradient, E.reshape(rank, d), _symmetric(H, d), np.zeros((d, d)))
+        kind = Residuals(t, E.reshape(rank, d), np.zeros((d, d)))
+        return cls(float(head[0]), gradient, _symmetric(H, d), (kind,))
 
-    def curved(self, multiplier: Array | None) -> Array:
-        """Return the Hessian with the curvature of the residuals along a multiplier, which is a multiple of t."""
-        length = float(self.t[0])
-        if multiplier is None or length == 0.0:
+    def coordinates(self, mix: Sequence[float] = (1.0,)) -> Array:
+        """Return t of all kinds of residuals, each times its share."""
+        return np.concatenate([share * own.t for share, own in zip(mix, self.kinds, strict=True)])
+
+    def slopes(self, mix: Sequence[float] = (1.0,)) -> Array:
+        """Return dt/dv."""
+        return np.vstack([share * own.E for share, own in zip(mix, self.kinds, strict=True)])
+
+    def curved(self, multiplier: Array | None, mix: Sequence[float] = (1.0,)) -> Array:
+        """Return the Hessian with the curvature of the residuals along a multiplier, which is a multiple of each t."""
+        if multiplier is None:
             return self.hessian
-        return self.hessian + 0.5 * (float(multiplier[0]) / length) * self.bend
+        found, start = self.hessian, 0
+        for share, own in zip(mix, self.kinds, strict=True):
+            length = float(own.t[0])
+            if length > 0.0:
+                found = found + 0.5 * share * (float(multiplier[start]) / length) * own.bend
+            start += own.t.size
+        return found
 
 
 def _symmetric(upper: Array, d: int) -> Array:

@@ -148,7 +148,7 @@ def _of_batches(problem: Problem, result: FitResult, clusters: Any) -> tuple[Arr
         check_shares(problem, result)
     objective, work, _ = _work(problem, result, problem.data.without_wide())
     with problem.threads(objective):
-        return objective.influence_gram(work), result.n_total
+        return objective.influence_gram(work), objective.n_units
 
 
 def check_total(result: FitResult) -> None:

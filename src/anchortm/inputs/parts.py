@@ -111,21 +111,6 @@ _APART = "the rows of other sites are not at hand"
 _AT_SITES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "sites",
-        ("strata", "varying"),
-        "sums for several baselines are not implemented; put the stratum among the covariates, as C(stratum)",
-    ),
-    (
-        "sites",
-        ("scale",),
-        "sums for models with scale effects are not implemented; leave them out",
-    ),
-    (
-        "sites",
-        ("random",),
-        "sums for models with random effects are not implemented; give the clusters as anchors of their site",
-    ),
-    (
-        "sites",
         ("smooth",),
         "knots are quantiles, and an exact quantile is the value of a row; write powers such as I(x**2)",
     ),
@@ -146,11 +131,6 @@ _AT_SITES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "a level of a factor needs at least 5 rows at a site, and a factor at most 40 levels; merge levels",
     ),
     ("sites", ("boosting",), f"each split of a tree needs the rows of its node, and {_APART}; fit a linear model"),
-    (
-        "sites",
-        ("mean",),
-        "sums for families are not implemented; use OrdinalRegression for two classes, or CountRegression",
-    ),
     (
         "sites",
         ("partial",),

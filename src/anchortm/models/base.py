@@ -305,6 +305,11 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         return state | {"_problem": None} if "_problem" in state else state  # pickles do not carry the rows
 
 
+def problem_on(model: TransformationModel, spec: Specification, data: Any) -> Problem:
+    """Return the problem of a model for checked rows, wherever they are."""
+    return model._problem_type.on(spec, data)
+
+
 def check_model(model: Any, question: str) -> None:
     """Raise an error unless ``model`` is a model of this package; a boosted model must go with the question."""
     if isinstance(model, TransformationModel):

@@ -15,7 +15,8 @@ from anchortm._typing import Covariates, Labels, Numbers, Outcome, Place
 from anchortm._util.checks import level_between
 from anchortm.bases import ConstantBasis
 from anchortm.engine.baseline_rules import BaselineRule, Given
-from anchortm.engine.mean_problem import MeanProblem, MeanResult, MeanSpecification
+from anchortm.engine.mean_problem import MeanProblem
+from anchortm.engine.mean_result import MeanResult, MeanSpecification
 from anchortm.exceptions import InputError
 from anchortm.families import Family, get_family
 from anchortm.inference.bands import ConfidenceBand, Of, family_band

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._util.checks import finite_numbers, flag
-from anchortm.engine.mean_problem import MeanResult
+from anchortm.engine.mean_result import MeanResult
 from anchortm.engine.rows.quadrature import MovedMeans
 from anchortm.engine.rows.shifted_rows import ShiftedMeans
 from anchortm.exceptions import AnchorTMWarning, InputError

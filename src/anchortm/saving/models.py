@@ -10,7 +10,7 @@ import numpy as np
 
 from anchortm._util.plain_values import check, is_text, list_of, lively, plain
 from anchortm.bases import Basis
-from anchortm.engine.mean_problem import MeanResult
+from anchortm.engine.mean_result import MeanResult
 from anchortm.engine.partial_problem import PartialResult
 from anchortm.engine.records import SCHEMA
 from anchortm.engine.result import FitResult

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective
+from anchortm.exceptions import InputError
 from anchortm.inputs.splines import Marks
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class Part:
     def loss(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
         """Return how the loss is made with the part, from how it is made without."""
         return make
+
+    def afar(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
+        """Return the same for rows that are elsewhere and answer by sums: they make their loss with the part there."""
+        raise InputError(f"the part {self.key!r} needs the rows: it is not implemented for sites that share sums only")
 
     def settle(self, objective: Objective, formulation: Formulation, data: Any) -> Objective:
         """Return the loss after all parts have wrapped it, with what only the whole loss can decide."""

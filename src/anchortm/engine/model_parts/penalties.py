@@ -41,6 +41,10 @@ class PenaltyPart(Part):
 
         return penalised
 
+    def afar(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
+        """Return the loss with the penalty, which needs no rows."""
+        return self.loss(make, formulation)
+
 
 class CollinearPart(Part):
     """Nearly collinear covariates, whose loss is taken in columns that are orthogonal but for a constant."""

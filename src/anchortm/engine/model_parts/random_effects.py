@@ -63,6 +63,10 @@ class RandomPart(Part):
         """Return the marginal loss."""
         return lambda data: mixed(make(data), data, formulation.spec.sign, data.clusters.n_nodes)
 
+    def afar(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
+        """Return the marginal loss of rows elsewhere, which integrate there."""
+        return lambda data: make(data.clustered())
+
     def settle(self, objective: Objective, formulation: Formulation, data: Any) -> Objective:
         """Return the loss with enough nodes for its integrals, unless there are none or their number is known."""
         clusters = data.clusters
@@ -74,6 +78,8 @@ class RandomPart(Part):
     def found(self, formulation: Formulation, objective: Objective, solution: Solution, own: Array) -> dict[str, Any]:
         """Return the covariance of the effects, and the effects of the clusters given the data."""
         inner, clusters = objective.unpenalised, formulation.data.clusters
+        if formulation.data.afar:
+            return {"random": clusters.found(inner, solution, own)}
         if isinstance(inner, LaplaceObjective):
             return {"random": TwoEffects.of(inner, clusters, solution, own)}
         assert isinstance(inner, (MixedObjective, NormalMixedObjective))  # noqa: S101

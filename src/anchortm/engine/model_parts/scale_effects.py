@@ -56,6 +56,20 @@ class ScalePart(Part):
 
         return scaled
 
+    def afar(self, make: MakeLoss, formulation: Formulation) -> MakeLoss:
+        """Return the loss of shift and scale effects of rows elsewhere."""
+        spec = formulation.spec
+
+        def scaled(data: Any) -> Objective:
+            check_scalable(formulation.basis)
+            columns = scale_columns(spec.scale, data.names)
+            names = (*data.names, *self.names(spec, data))
+            plain: Any = make(data.repeated(columns, spec.sign, names).asking(scale=columns))
+            found: Objective = plain.of_scale(len(columns), names, spec.xi_scale)
+            return found
+
+        return scaled
+
     def theta(self, spec: Specification, theta: Array, own: Array, rows: Any) -> Array:
         """Return the baseline of each row."""
         columns = scale_columns(spec.scale, rows.design.names)

@@ -27,7 +27,7 @@ from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.inputs.response import Response
 from anchortm.links import Link
 
-__all__ = ["build_objective", "objective_type"]
+__all__ = ["build_objective", "layout_of", "objective_type"]
 
 Array = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def build_objective(
         response, anchors = response[order], anchors.take(order)
         weights, offset, mixture = _ordered(weights, offset, mixture, order)
         reweighing = None if reweighing is None else reweighing.take(order)
-    parts = layout(basis, response) if family is None else _mean_layout(family, response)
+    parts = layout_of(link, basis, response)
     unit = 1.0 if family is None else family.eta_unit
     offset = offset if offset is None or family is None else offset / unit
     if coordinates is None:
@@ -87,9 +87,11 @@ def _ordered(
     return weights, offset, None if mixture is None else mixture.take(order)
 
 
-def _mean_layout(family: Family, response: Response) -> list[Layout]:
-    """Return the rows of a response whose mean is modelled."""
-    outcome = family.outcome(response.upper, response.trials)
+def layout_of(link: Link | Family, basis: Basis, response: Response) -> list[Layout]:
+    """Return the rows of a response by kind; they are one kind if their mean is modelled."""
+    if not isinstance(link, Family):
+        return layout(basis, response)
+    outcome = link.outcome(response.upper, response.trials)
     return [Layout("mean", 1, np.arange(len(response)), response.upper, None, outcome)]
 
 

@@ -13,16 +13,16 @@ accounts for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import RowObjective
-from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Loss, Point, Sums
+from anchortm.engine.objective.protocol import FLAT, STRICT, Convexity, Derivatives, Loss, Objective, Point, Sums
 from anchortm.engine.objective.scale_effects import scaled_baseline
 from anchortm.engine.rows.centred import Centred
 from anchortm.engine.rows.coordinates import Coordinates
@@ -37,7 +37,7 @@ from anchortm.engine.rows.standardised import Rows
 from anchortm.exceptions import IdentificationError, SeparationError
 from anchortm.links import Link
 
-__all__ = ["ScaledCoordinates", "ScaledObjective"]
+__all__ = ["ScaledCoordinates", "ScaledLoss", "ScaledObjective"]
 
 Array = NDArray[np.float64]
 
@@ -117,30 +117,22 @@ class _Reach:
         return _Reach(self.far + other.far, np.maximum(self.size, other.size))
 
 
-class ScaledObjective(RowObjective):
-    """The anchor loss of shift and scale effects, wherever the rows are.
+class ScaledLoss(Objective):
+    """What losses of shift and scale effects share, wherever the rows are.
 
     ``xi_scale`` is the second penalty, or None where it is xi. The loss is that of a *ray*: ``mix`` are the roots
     of (xi, xi_scale) / tau, and tau is the number that the loss is asked for at.
     """
 
     coordinates: ScaledCoordinates
-    first_order = False
+    n_scale: int
+    xi_scale: float | None
+    mix: tuple[float, float] = (1.0, 1.0)
+    held = False
+    _m: Array  # means of the covariates, in standard deviations
+    _latest: Any = None
 
-    def __init__(self, plain: RowObjective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
-        """Take the rows of an objective whose last ``n_scale`` covariates belong to the scale."""
-        coordinates = ScaledCoordinates.of(plain.coordinates, n_scale)
-        super().__init__(plain.link, coordinates, plain.anchors, plain.blocks, names)
-        self.affine = False  # h is not linear in the parameters
-        self.n_scale, self.xi_scale = n_scale, xi_scale
-        self.mix = (1.0, 1.0)
-        self.held = False
-        self._linear = plain.coordinates
-        k = coordinates.n_baseline
-        self._m = (coordinates.mean / coordinates.scale)[k : coordinates.scale.size - n_scale]
-        self.extra_names = names[len(names) - n_scale :]
-
-    def ray(self, xi: float) -> tuple[ScaledObjective, float]:
+    def ray(self, xi: float) -> tuple[Self, float]:
         """Return the objective on the ray through (xi, xi_scale), and tau."""
         if self.xi_scale is None:
             return self, xi
@@ -153,7 +145,7 @@ class ScaledObjective(RowObjective):
         return result, tau
 
     @property
-    def simpler(self) -> ScaledObjective | None:
+    def simpler(self) -> Self | None:
         """Return the loss with all scale effects held at 0; the minimisation starts from its minimum."""
         if self.held:
             return None
@@ -163,6 +155,73 @@ class ScaledObjective(RowObjective):
         result = copy(self)
         result.coordinates, result.held = replace(self.coordinates, lower=lower, upper=upper), True
         return result
+
+    def convexity(self, sums: Sums, xi: float) -> Convexity:
+        """Return "none": nothing is known, not even at xi = 0."""
+        return "none"
+
+    def average_baseline(self, theta: Array, others: Array) -> Array:
+        """Return the baseline of a row with average scale columns."""
+        return np.asarray(scaled_baseline(theta, self.coordinates.z_mean[None, :], self._scale_effects(others))[0])
+
+    def _scale_effects(self, others: Array) -> Array:
+        return others[others.size - self.n_scale :]
+
+    @property
+    def far_from_zero(self) -> list[str]:
+        """Return the covariates that are never near 0, where theta and the shift meet."""
+        return [name for name, m in zip(self.names, self._m, strict=False) if abs(m) > FAR_MEAN]
+
+    def undetermined(self, point: Point) -> tuple[NDArray[np.bool_], list[str]]:
+        """Return which scale effects lie in flat directions at the end of a minimisation, and their names."""
+        first, k = self.n_parameters - self.n_scale, self.coordinates.n_baseline
+        free = np.flatnonzero(self.coordinates.lower < self.coordinates.upper)
+        curvatures, directions = np.linalg.eigh(point.dense[np.ix_(free, free)])
+        shares = np.square(directions[free >= first])
+        loose, looser = (shares[:, curvatures <= least].sum(axis=1) > LOOSE for least in (STRICT, FLAT))
+        found = looser if point.converged else loose
+        return loose, [self.names[first - k + j] for j in np.flatnonzero(found)]
+
+
+class ScaledObjective(ScaledLoss, RowObjective):
+    """The anchor loss of shift and scale effects of rows that can be evaluated here."""
+
+    coordinates: ScaledCoordinates
+    first_order = False
+
+    def __init__(self, plain: RowObjective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
+        """Take the rows of an objective whose last ``n_scale`` covariates belong to the scale."""
+        coordinates = ScaledCoordinates.of(plain.coordinates, n_scale)
+        super().__init__(plain.link, coordinates, plain.anchors, plain.blocks, names)
+        self.affine = False  # h is not linear in the parameters
+        self.n_scale, self.xi_scale = n_scale, xi_scale
+        self._linear = plain.coordinates
+        k = coordinates.n_baseline
+        self._m = (coordinates.mean / coordinates.scale)[k : coordinates.scale.size - n_scale]
+        self.extra_names = names[len(names) - n_scale :]
+
+    @property
+    def apart(self) -> tuple[ScaledObjective, ...]:
+        """Return the losses whose penalty takes the residuals of the shift alone, and those of the scale alone."""
+        found = []
+        for mix in ((1.0, 0.0), (0.0, 1.0)):
+            own = copy(self)
+            own.xi_scale, own.mix, own._latest = None, mix, None
+            found.append(own)
+        return tuple(found)
+
+    def at_strengths(self, strengths: Sequence[float]) -> tuple[ScaledObjective, float]:
+        """Return the loss with these strengths of the penalties of shift and scale, and tau."""
+        own = copy(self)
+        own.xi_scale = float(strengths[1])
+        return own.ray(float(strengths[0]))
+
+    def row_scales(self, v: Array) -> Array:
+        """Return exp(zeta) of each row, relative to that of average scale columns."""
+        found, g = np.ones(self.n_rows), v[v.size - self.n_scale :]
+        for term in self.terms:
+            found[term.rows] = np.exp(term.C[:, term.C.shape[1] - self.n_scale :] @ g)
+        return found
 
     @property
     def scored(self) -> ScaledObjective:
@@ -229,10 +288,6 @@ class ScaledObjective(RowObjective):
         ts = self._spreads(self.sums(v).t, mixed=False, projected=True)
         return ScaledInfluence(link, v, k, bread, None, None, None, m=m, pulls=pulls, Ks=Ks, ts=ts, mix=self.mix)
 
-    def convexity(self, sums: Sums, xi: float) -> Convexity:
-        """Return "none": nothing is known, not even at xi = 0."""
-        return "none"
-
     def restricted(self, columns: NDArray[np.intp]) -> ScaledObjective:
         """Return the loss of some shift and scale effects alone."""
         result = copy(self)
@@ -253,18 +308,6 @@ class ScaledObjective(RowObjective):
         result.n_rows, result.n_total = result.blocks.n_rows, result.blocks.n_total
         result.n_sums = 0 if result.anchors is None else result.anchors.n_sums
         return result
-
-    def average_baseline(self, theta: Array, others: Array) -> Array:
-        """Return the baseline of a row with average scale columns."""
-        return np.asarray(scaled_baseline(theta, self.coordinates.z_mean[None, :], self._scale_effects(others))[0])
-
-    def _scale_effects(self, others: Array) -> Array:
-        return others[others.size - self.n_scale :]
-
-    @property
-    def far_from_zero(self) -> list[str]:
-        """Return the covariates that are never near 0, where theta and the shift meet."""
-        return [name for name, m in zip(self.names, self._m, strict=False) if abs(m) > FAR_MEAN]
 
     def scale_residuals(self, v: Array) -> Array:
         """Return r_s in the order of the objective's rows."""
@@ -294,28 +337,23 @@ class ScaledObjective(RowObjective):
         if self.held or point is None:
             super().check_maximum(point)
             return
-        v, converged, hessian = point.v, point.converged, point.dense
-        first, k = self.n_parameters - self.n_scale, self.coordinates.n_baseline
-        free = np.flatnonzero(self.coordinates.lower < self.coordinates.upper)
-        curvatures, directions = np.linalg.eigh(hessian[np.ix_(free, free)])
-        shares = np.square(directions[free >= first])
-        loose, looser = (shares[:, curvatures <= least].sum(axis=1) > LOOSE for least in (STRICT, FLAT))
-        if converged and not loose.any():
+        loose, names = self.undetermined(point)
+        if point.converged and not loose.any():
             return  # something else is flat
+        first, k = self.n_parameters - self.n_scale, self.coordinates.n_baseline
+        v = point.v
         reach = self.blocks.everywhere(lambda terms: _Reach.of(terms, v[first:]))
         far, size = reach.far, reach.size
         remedy = "leave it out of scale, or merge levels or classes"
         if far:
-            names = [self.names[first - k + j] for j in np.flatnonzero(size > 0.1 * size.max())]
+            reached = [self.names[first - k + j] for j in np.flatnonzero(size > 0.1 * size.max())]
             raise SeparationError(
-                f"the scale grows without limit: {', '.join(names)} makes the spread of y at {far} of {self.n_rows} "
+                f"the scale grows without limit: {', '.join(reached)} makes the spread of y at {far} of {self.n_rows} "
                 f"rows more than {math.exp(FAR_SCALE):.0f} times smaller or larger than at average rows, and the "
                 "likelihood has no maximum that is reached (a group of one row, or rows that the shift explains "
                 f"without error?); {remedy}"
             )
-        undetermined = looser if converged else loose
-        if undetermined.any():
-            names = [self.names[first - k + j] for j in np.flatnonzero(undetermined)]
+        if names:
             raise SeparationError(
                 f"the rows do not determine the scale: as {', '.join(names)} grows the likelihood rises by less and "
                 f"less, or not at all (two classes, or a group without rows in some class?); {remedy}"

@@ -278,6 +278,24 @@ class Objective(Loss):
         """Return the covariates that are never near 0, if the model says something about rows there."""
         return []
 
+    @property
+    def n_units(self) -> float:
+        """Return the number of independent units, as often as weights count them: of rows, or of their clusters."""
+        return self.n_total
+
+    @property
+    def apart(self) -> tuple[Objective, ...]:
+        """Return the losses whose penalty takes one kind of residual each: itself, or those of shift and scale."""
+        return (self,)
+
+    def at_strengths(self, strengths: Sequence[float]) -> tuple[Objective, float]:
+        """Return the loss with a strength of the penalty for each kind of residual, and the number along its path."""
+        return self.ray(float(strengths[0]))
+
+    def row_scales(self, v: Array) -> Array | None:
+        """Return the factor of each row's baseline at v; None if all have one scale."""
+        return None
+
     def loglik(self, v: Array, sums: Sums) -> float:
         """Return the log-likelihood at v, without the penalties that ``sums`` may contain."""
         return sums.loglik

@@ -100,10 +100,16 @@ def recession(blocks: Blocks, coordinates: Coordinates, ways: Ways | None = None
     return None
 
 
-def rows_against(terms: Iterable[Rows], coordinates: Coordinates, direction: Array, tolerance: float) -> int:
+def rows_against(
+    terms: Iterable[Rows], coordinates: Coordinates, direction: Array, tolerance: float, ways: Ways | None = None
+) -> int:
     """Return how many of these rows lose likelihood along a direction, by more than a share of their largest number."""
     against = 0
     for term in terms:
+        if ways is not None and term.outcome is not None:
+            way, along, limit = ways(term.outcome), term.C @ direction, tolerance * _sizes(term.C)
+            against += int(np.where(way == 0, np.abs(along) > limit, way * along < -limit).sum())
+            continue
         found = Conditions.of([term], coordinates)
         size = term.rows.size
         slack = (found.slack @ direction < -tolerance * _sizes(found.slack)).reshape(-1, size).any(axis=0)

@@ -14,11 +14,23 @@ from anchortm.engine.objective.plain import RowObjective
 from anchortm.engine.objective.protocol import Derivatives, Point
 from anchortm.engine.rows.coordinates import Coordinates
 
-__all__ = ["EffectsObjective"]
+__all__ = ["START", "EffectsObjective", "with_covariance"]
 
 Array = NDArray[np.float64]
 
 START = 0.25  # variance of the effects that a fit starts from
+
+
+def with_covariance(inner: Coordinates, effects: Any) -> Coordinates:
+    """Return the coordinates with the parameters of the effects' covariance after the others."""
+    extra = effects.n_parameters
+    return replace(
+        inner,
+        mean=np.append(inner.mean, np.zeros(extra)),
+        scale=np.append(inner.scale, np.ones(extra)),
+        lower=np.append(inner.lower, effects.lower),
+        upper=np.append(inner.upper, np.full(extra, np.inf)),
+    )
 
 
 class EffectsObjective(AnchoredObjective):
@@ -26,14 +38,7 @@ class EffectsObjective(AnchoredObjective):
 
     def __init__(self, fixed: RowObjective, clusters: Any) -> None:
         effects = clusters.effects
-        inner, extra = fixed.coordinates, effects.n_parameters
-        coordinates = replace(
-            inner,
-            mean=np.append(inner.mean, np.zeros(extra)),
-            scale=np.append(inner.scale, np.ones(extra)),
-            lower=np.append(inner.lower, effects.lower),
-            upper=np.append(inner.upper, np.full(extra, np.inf)),
-        )
+        coordinates = with_covariance(fixed.coordinates, effects)
         super().__init__(fixed.link, coordinates, fixed.anchors, fixed.names, fixed.n_rows, fixed.n_total)
         self.fixed, self.clusters, self.effects = fixed, clusters, effects
         self.start = np.where(effects.squared, START, 0.0)
@@ -76,6 +81,14 @@ class EffectsObjective(AnchoredObjective):
     def influence(self, v: Array, pull: Array, bread: Array, K: Array) -> InfluenceInputs:
         """Return what ``shares`` needs."""
         return InfluenceInputs(v, pull, bread, K)
+
+    def influence_gram(self, work: Any) -> Array:
+        """Return the weighted sum over clusters of the outer products of their shares."""
+        totals = np.zeros((len(self.clusters.labels), work.bread.shape[1]))
+        for rows, shares in self.shares(work):
+            own = shares if self.weights is None else np.sqrt(self.weights[rows])[:, None] * shares
+            np.add.at(totals, self.clusters.codes[rows], own)
+        return np.asarray(totals.T @ totals)
 
     def _weighted(self, values: Array) -> Array:
         return values if self.weights is None else values * self.weights

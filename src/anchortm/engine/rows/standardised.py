@@ -15,7 +15,7 @@ from anchortm.engine.rows.coordinates import Coordinates, Places
 from anchortm.engine.rows.interval_columns import CellEnds, Ends, RowEnds
 from anchortm.engine.rows.likelihood import Layout
 from anchortm.exceptions import IdentificationError
-from anchortm.inputs.baselines import Mixture
+from anchortm.inputs.baselines import Corners, Mixture
 from anchortm.inputs.design import Matrix, WideMatrix
 from anchortm.kernels import rows as compiled
 
@@ -207,15 +207,21 @@ def _around(
     )
 
 
-def baseline_moments(basis: Basis, parts: list[Layout]) -> tuple[int, Array, Array]:
+def baseline_moments(basis: Basis, parts: list[Layout], mixture: Mixture | None = None) -> tuple[int, Array, Array]:
     """Return the number of typical outcomes of rows, and sums and sums of squares of their baseline columns."""
-    places, _ = _places(parts, basis.discrete)
+    places, rows = _places(parts, basis.discrete)
     columns = basis.rows(places) @ _reduced(basis)[0]
+    columns = columns if mixture is None else mixture.columns(columns, rows)
     return places.size, columns.sum(axis=0), (columns**2).sum(axis=0)
 
 
 def coordinates_from_moments(
-    basis: Basis, moments: tuple[float, Array, Array], x_mean: Array, x_spread: Array, sign: float
+    basis: Basis,
+    moments: tuple[float, Array, Array],
+    x_mean: Array,
+    x_spread: Array,
+    sign: float,
+    corners: Corners | None = None,
 ) -> Coordinates:
     """Return coordinates from sums of ``baseline_moments`` over all rows, and means and deviations of the covariates.
 
@@ -226,7 +232,10 @@ def coordinates_from_moments(
     variance = squares / count - mean**2
     spread = np.sqrt(np.where(variance > 1e-14 * squares / count, variance, 1.0))
     mean[0], spread[0] = 0.0, 1.0
-    return _around(_reduced(basis), (mean, spread), (sign * x_mean, x_spread))
+    if corners is None:
+        return _around(_reduced(basis), (mean, spread), (sign * x_mean, x_spread))
+    matrix, lower, upper, pieces = corners.inside(*_reduced(basis))
+    return _around((matrix, lower, upper), (mean, spread), (sign * x_mean, x_spread), None, pieces)
 
 
 def _places(parts: list[Layout], discrete: bool) -> tuple[Array, NDArray[np.intp]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective, Sums
-from anchortm.engine.objective.random_effects import MixedObjective
 from anchortm.engine.rows.quadrature import NODES
 from anchortm.engine.solve.faces import minimise
 from anchortm.engine.solve.newton import Options, expand
@@ -28,8 +28,7 @@ def with_enough_nodes(objective: Objective, v: Array, options: Options, given: b
     then starts.
     """
     while True:
-        inner = objective.unpenalised
-        assert isinstance(inner, MixedObjective)  # noqa: S101
+        inner: Any = objective.unpenalised
         here = minimise(objective, startable(objective, v), 0.0, options)
         more = next((n for n in NODES[inner.effects.size] if n > inner.n_nodes), None)
         finer = objective.with_nodes(inner.n_nodes + max(4, inner.n_nodes // 2) if given or more is None else more)

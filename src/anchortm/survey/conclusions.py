@@ -20,7 +20,7 @@ ANCHORED = STRATEGIES["anchored"]
 def conclusions(found: Findings) -> list[tuple[str, list[str]]]:
     """Return the conclusions: pairs of a heading and its sentences."""
     return [
-        ("The short answer", [*_gains(found), *_width(found), *_labels(found)]),
+        ("The short answer", [*_gains(found), *_near_far(found), *_width(found), *_labels(found)]),
         ("For those who choose xi", [*_choosing(found), *_predictors(found), *_alarm(found)]),
         ("What the tools promise", [*_advice(found), *_conformal(found)]),
     ]
@@ -33,7 +33,8 @@ def percent(share: float) -> str:
 
 def _verdict(mean: float, ends: tuple[float, float]) -> str:
     """Return what a mean with its interval says."""
-    span = f"{mean:+.3f} per row on average, {limit.INTERVAL:.0%} interval {ends[0]:+.3f} to {ends[1]:+.3f}"
+    low, middle, high = (f"{round(value, 3) + 0.0:+.3f}" for value in (ends[0], mean, ends[1]))
+    span = f"{middle} per row on average, {limit.INTERVAL:.0%} interval {low} to {high}"
     if ends[0] > 0.0:
         return f"gains ({span})"
     return f"loses ({span})" if ends[1] < 0.0 else f"neither gains nor loses by more than chance ({span})"
@@ -54,6 +55,17 @@ def _gains(found: Findings) -> list[str]:
         most = f" The largest mean gain has *{best.idxmax()}*, which {_verdict(row['mean'], row['interval'])}."
         lines.append(text + (clear if design == "like" else "") + "." + most)
     return lines
+
+
+def _near_far(found: Findings) -> list[str]:
+    table = found.near_far()
+    parts = []
+    for name in ("widened", "anchored", "anchored(3)", "random-intercept", "boosted"):
+        row = table.loc[STRATEGIES[name]]
+        low, high = row["interval"]
+        sure = "more" if low > 0.0 else "less" if high < 0.0 else "neither more nor less, beyond chance,"
+        parts.append(f"*{STRATEGIES[name]}* gains {sure} at far ones ({row['near']:+.3f} near, {row['far']:+.3f} far)")
+    return [f"**Near and far environments**, of those left out one after another: {'; '.join(parts)}."]
 
 
 def _paired(found: Findings, design: str, first: str, second: str) -> tuple[float, tuple[float, float]]:

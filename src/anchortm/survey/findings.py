@@ -34,9 +34,9 @@ TUNED = ("widened", "anchored", "anchored+spread", "random-intercept", "equal", 
 DRAWS = 4000
 LEAST = 8  # data sets, for a mean with an interval
 PREDICTORS: dict[str, tuple[str, Callable[[Record], Any]]] = {
-    "location": ("R2 of mean residuals on mean covariates (location_shift)", lambda r: _of(r, "location", "r2")),
-    "location p": ("its p-value, with the sign turned", lambda r: _minus(_of(r, "location", "p"))),
-    "score": ("score test of the environments: minus log p", lambda r: _log(_of(r, "score_test", "p"))),
+    "location": ("R2 of `location_shift`: mean residuals on mean covariates", lambda r: _of(r, "location", "r2")),
+    "location p": ("1 - p of `location_shift`", lambda r: _rest(_of(r, "location", "p"))),
+    "score": ("-log p of `score_test`: residuals depend on environments", lambda r: _log(_of(r, "score_test", "p"))),
     "places sd": ("standard deviation of shifts between environments", lambda r: r["labels"][-1]["gain"]),
     "shift": ("shift of mean covariates, median environment", lambda r: _of(r, "shift", "median")),
     "places": ("number of environments", lambda r: r["facts"]["places"]),
@@ -48,8 +48,8 @@ def _of(record: Record, part: str, name: str) -> Any:
     return None if record.get(part) is None else record[part][name]
 
 
-def _minus(value: Any) -> Any:
-    return None if value is None else -value
+def _rest(value: Any) -> Any:
+    return None if value is None else 1.0 - value
 
 
 def _log(value: Any) -> Any:

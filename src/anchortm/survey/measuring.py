@@ -68,6 +68,7 @@ def measured(data: DataSet, table: Prepared) -> Record:
     start = time.perf_counter()
     parts: dict[str, Callable[[DataSet, Prepared], Any]] = {
         "comparison": _comparison,
+        "hard": _hard,
         "shift": _shift,
         "location": _location,
         "score_test": _score_test,
@@ -145,6 +146,23 @@ def _means(own: pd.DataFrame) -> Record:
 
 def _mean(values: pd.Series) -> float:
     return float(values.mean()) if len(values) else math.nan
+
+
+def _hard(data: DataSet, table: Prepared) -> Record:
+    """Return the 90 % quantile of the loss over left-out places, and the worst: what rules for xi are about.
+
+    This was added after the first results, to judge the default rule by what it is made for.
+    """
+    found = atm.compare_strategies(
+        table.model,
+        table.formula,
+        table.frame,
+        design="like",
+        strategies=["widened", "anchored", MeanAnchored()],
+        scores=[],
+        progress=False,
+    )
+    return {row["strategy"]: {"q90": row["q90"], "worst": row["worst"]} for row in found.table().to_dict("records")}
 
 
 def _distances(table: Prepared) -> dict[str, float]:

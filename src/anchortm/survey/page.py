@@ -25,10 +25,10 @@ DESIGNS = {
     "further": "At a place further out: the outermost environments left out together",
 }
 CAPTIONS = {
-    "survey_strategies": "Each point is a data set, the orange bar the median. Gains of less than 0.01, inside the first ticks, count as none.",
+    "survey_strategies": "Each point is a data set, the black bar the median. Gains of less than 0.01, inside the first ticks, count as none.",
     "survey_near_far": "Mean gain over data sets where one environment is left out, at environments near to all rows and far from them.",
     "survey_width": "Each point is a data set. On the diagonal, wider predictions at the location of maximum likelihood bring the whole gain of anchoring.",
-    "survey_labels": "Each point is a data set, the orange bar the median. The best strategy of the first column is chosen after the outcomes were seen.",
+    "survey_labels": "Each point is a data set, the black bar the median. The best strategy of the first column is chosen after the outcomes were seen.",
 }
 ALTS = {
     "survey_strategies": "Gains of eleven strategies on all data sets in two panels: medians lie close to zero, with long tails to both sides",
@@ -122,7 +122,7 @@ def markdown(table: pd.DataFrame) -> str:
 
 def number(value: Any, digits: int = 3) -> str:
     """Return a number with so many decimals and its sign; empty if it is not known."""
-    return "" if pd.isna(value) else f"{value + 0.0:+.{digits}f}"
+    return "" if pd.isna(value) else f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
 def between(pair: tuple[float, float], digits: int = 3) -> str:
@@ -176,12 +176,13 @@ def _alarm(found: Findings) -> pd.DataFrame:
 
 def _advice(found: Findings) -> pd.DataFrame:
     rows = []
-    for (held, strategy), own in found.advice().groupby(["held back", "strategy"], sort=True):
+    for (held, strategy, sure), own in found.advice().groupby(["held back", "strategy", "confidence"], sort=True):
         gains = own["gain"].dropna()
         rows.append(
             [
                 "at random" if held == "like" else "the furthest",
                 strategy,
+                sure,
                 len(own),
                 number(gains.mean()),
                 f"{int((gains > limit.GAIN).sum())} / {int((gains < -limit.GAIN).sum())}",
@@ -190,7 +191,17 @@ def _advice(found: Findings) -> pd.DataFrame:
                 number(own["recalibrated"].mean()),
             ]
         )
-    columns = ["held back", "advice", "times", "mean gain", "better / worse", "anchored", "widened", "few outcomes"]
+    columns = [
+        "held back",
+        "advice",
+        "how sure",
+        "times",
+        "mean gain",
+        "better / worse",
+        "anchored",
+        "widened",
+        "few outcomes",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 

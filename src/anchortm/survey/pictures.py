@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
-from anchortm.plotting.style import COLOURS, pyplot
+from anchortm.plotting.style import STRATEGIES as LOOKS
+from anchortm.plotting.style import pyplot
 from anchortm.survey import thresholds as limit
 from anchortm.survey.findings import STRATEGIES, Findings
 from anchortm.survey.measuring import LABELS
@@ -20,6 +21,7 @@ __all__ = ["PICTURES"]
 
 DESIGNS = {"like": "one environment left out", "further": "the outermost left out"}
 EDGE = 1.0  # gains beyond are drawn at the edge
+GREY, MEDIAN = "#666666", "black"
 GAIN = "gain over maximum likelihood,\nlog-likelihood per row"
 
 
@@ -33,8 +35,8 @@ def by_strategy(found: Findings) -> Figure:
         for k, name in enumerate(reversed(names)):
             own = gains[name].dropna()
             own_y = k + rng.uniform(-0.18, 0.18, len(own))
-            ax.scatter(own.clip(-EDGE, EDGE), own_y, 14, color=COLOURS[0], alpha=0.45, linewidths=0)
-            ax.plot([own.median()] * 2, [k - 0.33, k + 0.33], color=COLOURS[1], linewidth=2.5)
+            ax.scatter(own.clip(-EDGE, EDGE), own_y, 14, color=_colour(name), alpha=0.5, linewidths=0)
+            ax.plot([own.median()] * 2, [k - 0.33, k + 0.33], color=MEDIAN, linewidth=2)
         ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
         ax.set_xscale("symlog", linthresh=limit.GAIN)
         ax.set(xlim=(-1.25 * EDGE, 1.25 * EDGE), title=f"{title} ({len(gains)} data sets)", xlabel=GAIN)
@@ -46,15 +48,20 @@ def by_strategy(found: Findings) -> Figure:
 def near_far(found: Findings) -> Figure:
     """Draw the mean gains at near and at far environments."""
     table = found.near_far().drop(index=STRATEGIES["gradient boosting"], errors="ignore").iloc[::-1]
-    figure, ax = pyplot().subplots(figsize=(7.5, 4.2), layout="constrained")
+    figure, ax = pyplot().subplots(figsize=(8.0, 4.6), layout="constrained")
     y = np.arange(len(table))
     ax.hlines(y, table["near"], table["far"], color="0.75", linewidth=1.5, zorder=1)
-    ax.scatter(table["near"], y, 40, color=COLOURS[0], label="two thirds nearest to all rows", zorder=2)
-    ax.scatter(table["far"], y, 40, color=COLOURS[1], marker="D", label="the third furthest away", zorder=2)
+    colours = [_colour(name) for title in table.index for name, own in STRATEGIES.items() if own == title]
+    ax.scatter(table["near"], y, 45, facecolors="white", edgecolors=colours, linewidths=1.5, zorder=2)
+    ax.scatter(table["far"], y, 45, color=colours, zorder=2)
+    ax.scatter(
+        [], [], 45, facecolors="white", edgecolors=GREY, linewidths=1.5, label="the two thirds nearest to all rows"
+    )
+    ax.scatter([], [], 45, color=GREY, label="the third furthest away")
     ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
     ax.set_yticks(y, table.index)
     ax.set_xlabel(f"mean {GAIN}")
-    ax.legend(title="environments by their mean covariates", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.legend(title="environments, by their mean covariates", frameon=False, loc="outside lower center", ncols=2)
     return cast("Figure", figure)
 
 
@@ -64,7 +71,9 @@ def width(found: Findings) -> Figure:
     for ax, (design, title) in zip(axes, DESIGNS.items(), strict=True):
         gain, own = found.table(design)["anchored"], found.table(design, "width_gain")["anchored"]
         ax.plot([-EDGE, EDGE], [-EDGE, EDGE], color="0.6", linewidth=0.8, zorder=0)
-        ax.scatter(gain.clip(-EDGE, EDGE), own.clip(-EDGE, EDGE), 22, color=COLOURS[0], alpha=0.6, linewidths=0)
+        ax.scatter(
+            gain.clip(-EDGE, EDGE), own.clip(-EDGE, EDGE), 22, color=LOOKS["anchored"][0], alpha=0.6, linewidths=0
+        )
         for name in gain.abs().nlargest(3).index:
             _name(ax, name, gain[name], own[name])
         for scale in (ax.set_xscale, ax.set_yscale):
@@ -85,9 +94,9 @@ def labels(found: Findings) -> Figure:
     rng = np.random.default_rng(0)
     for k, column in enumerate(columns):
         own = table[column].dropna().clip(-EDGE, EDGE)
-        colour = COLOURS[0] if k == 0 else COLOURS[2]
+        colour = GREY if k == 0 else LOOKS["recalibrated"][0]
         ax.scatter(k + rng.uniform(-0.2, 0.2, len(own)), own, 16, color=colour, alpha=0.45, linewidths=0)
-        ax.plot([k - 0.33, k + 0.33], [own.median()] * 2, color=COLOURS[1], linewidth=2.5)
+        ax.plot([k - 0.33, k + 0.33], [own.median()] * 2, color=MEDIAN, linewidth=2)
         ax.text(k, 1.25 * EDGE, f"{len(own)} data sets", ha="center", va="bottom", fontsize="small")
     ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
     ax.set_yscale("symlog", linthresh=limit.GAIN)
@@ -111,8 +120,14 @@ def _name(ax: Any, name: str, x: float, y: float) -> None:
         return
     right = x < 0.0
     at = (float(np.clip(x, -EDGE, EDGE)), float(np.clip(y, -EDGE, EDGE)))
-    move, side = ((6, 0), "left") if right else ((-6, 0), "right")
-    ax.annotate(name, at, move, textcoords="offset points", ha=side, va="center", fontsize="small")
+    move, side, height = ((6, 0), "left", "center") if right else ((0, -5), "right", "top")
+    ax.annotate(name, at, move, textcoords="offset points", ha=side, va=height, fontsize="small")
+
+
+def _colour(name: str) -> str:
+    """Return the colour of a strategy; grey for those without one of their own."""
+    own = "anchored" if name.startswith("anchored") else name
+    return LOOKS[own][0] if own in LOOKS else GREY
 
 
 PICTURES: dict[str, Callable[[Findings], Figure]] = {

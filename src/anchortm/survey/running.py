@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from joblib import Parallel, delayed
 
 from anchortm._util.checks import jobs
 from anchortm._util.files import make_folder, write_whole
-from anchortm._util.plain_values import plain
 from anchortm._util.progress import Task, above
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning
 from anchortm.survey import measuring, preparation
@@ -98,14 +98,16 @@ def _one(data: DataSet, folder: Path) -> Record:
             record = measured(data, prepared(data, read(data)))
     except AnchorTMError as error:
         record = {"name": data.name, "digest": data.digest, "left_out": str(error)}
-    record = {name: _rounded(plain(own)) for name, own in (record | {"key": key(data)}).items()}
+    record = {name: _rounded(own) for name, own in (record | {"key": key(data)}).items()}
     text = json.dumps(record, indent=1)
     write_whole(_file(folder, data), lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return record
 
 
 def _rounded(value: Any) -> Any:
-    """Return a value with numbers of ten digits, and None for what is not a number."""
+    """Return plain values, with numbers of ten digits, and None for what is not a number."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, dict):
         return {name: _rounded(own) for name, own in value.items()}
     if isinstance(value, (list, tuple)):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from anchortm.cli.options import add_jobs, add_output
+from anchortm.cli.options import add_jobs, add_json, add_output
 
 __all__ = ["EXAMPLES", "add", "run"]
 
@@ -21,6 +21,7 @@ def add(command: Any) -> None:
     command.add_argument("--fresh", action="store_true", help="measure again even if results are stored")
     add_jobs(command)
     add_output(command, "folder for the results and the page", "", default="survey", metavar="FOLDER")
+    add_json(command, "the results")
 
 
 def run(options: Any) -> None:
@@ -28,7 +29,7 @@ def run(options: Any) -> None:
     import pandas as pd
 
     from anchortm.cli.fits import start_workers
-    from anchortm.cli.output import new_figure, tell
+    from anchortm.cli.output import as_json, new_figure, tell
     from anchortm.cli.terminal import as_text
     from anchortm.survey.catalogue import named
     from anchortm.survey.page import write
@@ -38,7 +39,8 @@ def run(options: Any) -> None:
     chosen = named(QUICK if options.quick and not options.only else options.only)
     if options.list:
         rows = [(one.name, one.kind, one.environments, one.table) for one in chosen]
-        print(as_text(pd.DataFrame(rows, columns=["name", "outcome", "environments", "table"]), len(rows)))
+        table = pd.DataFrame(rows, columns=["name", "outcome", "environments", "table"])
+        print(as_json(table) if options.json else as_text(table, len(rows)))
         return
     new_figure()  # fail early if matplotlib is missing
     start_workers(options.jobs)
@@ -47,4 +49,6 @@ def run(options: Any) -> None:
         chosen, folder, options.jobs, lambda text: print(text, file=sys.stderr, flush=True), options.fresh
     )
     write(records, folder / "does_it_help.md", folder)
+    if options.json:
+        print(as_json(records))
     tell(options, f"The page is {folder / 'does_it_help.md'}, the results are beside it.")

@@ -1,4 +1,4 @@
-"""Measure what helps at places that were left out, on many real data sets."""
+"""Measure what helps at left-out places, on many real data sets."""
 
 from __future__ import annotations
 

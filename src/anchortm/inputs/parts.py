@@ -105,9 +105,9 @@ _PENALISED = (
     "distribution; set the penalty to 0, or choose xi by a search"
 )
 
-_KINKED = "the loss has kinks, and its minimum no normal distribution, even with many rows; use kind='bootstrap'"
+_KINKED = "the loss has kinks, so its minimum is not normally distributed, even with many rows; use kind='bootstrap'"
 
-_APART = "the rows of other sites are not at hand"
+_APART = "the rows of other sites are not available"
 _AT_SITES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "sites",
@@ -285,7 +285,7 @@ REASONS: dict[frozenset[str], str] = {
         (
             "batches",
             ("places",),
-            "they are estimated from h of left-out rows, which must be at hand; read the table into memory first",
+            "they are estimated from h of left-out rows, which must be available; read the table into memory first",
         ),
         ("boosting", ("scale",), "trees that change the scale of h are not implemented; use strata or varying effects"),
         ("boosting", ("random",), "trees beside random effects are not implemented; give the clusters as anchors"),
@@ -295,8 +295,8 @@ REASONS: dict[frozenset[str], str] = {
         (
             "boosting",
             ("infinite",),
-            "in the limit residuals must be uncorrelated with the anchors, and no sum of a few trees need make them "
-            "so; set xi to a large finite number",
+            "in the limit residuals must be uncorrelated with the anchors, and a sum of a few trees does not "
+            "guarantee this; set xi to a large finite number",
         ),
         (
             "boosting",

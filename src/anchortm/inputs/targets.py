@@ -278,9 +278,7 @@ def _positive(matrix: Array) -> Array:
     if not symmetric or impossible or lowest < -NOT_NEGATIVE * matrix.shape[0]:
         why = "it is not symmetric" if not symmetric else f"an eigenvalue of its correlations is {lowest:.3g}"
         why = "a variance is negative, or one of 0 has covariances" if impossible else why
-        raise InputError(
-            f"covariance is not that of a distribution: {why}; variances and correlations must go together"
-        )
+        raise InputError(f"covariance is not a valid covariance matrix: {why}; correct its variances or correlations")
     return np.asarray(0.5 * (matrix + matrix.T))
 
 

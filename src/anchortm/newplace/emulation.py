@@ -28,7 +28,7 @@ from anchortm.selection.splits import Split, fits_at
 
 __all__ = ["Choice", "choose", "emulated"]
 
-DRAWS = 6  # of the few rows of a place
+DRAWS = 6  # draws of the few rows of a place
 REST = 5  # rows of a place that must be left to predict
 FEWEST, MOST = 3, 40  # places that the choice needs, and that it takes
 
@@ -45,7 +45,7 @@ class Choice:
 
 
 def choose(model: Any, plan: Plan, m: int, offset: Any) -> Choice:
-    """Return what to fit to m rows of a new place; a shift, unless the places of the fit speak clearly for another."""
+    """Return what to fit to m rows of a new place; a shift, unless the places of the fit clearly support another."""
     result: FitResult = model.result_
     ways = [what for what in WAYS if why_not(result, what) is None]
     ways = [what for what in ways if what != "shift+scale" or offset is None]
@@ -54,7 +54,7 @@ def choose(model: Any, plan: Plan, m: int, offset: Any) -> Choice:
     try:
         problem: Problem = model.problem_
     except UnavailableError:
-        return Choice("shift", "the rows of the fit, on which others are tried, are not at hand")
+        return Choice("shift", "the rows of the fit, on which others are tried, are not available")
     if not problem.data.in_memory or problem.data.places is None:
         return Choice("shift", "the fit has no places on which others are tried")
     groups = problem.data.places.codes

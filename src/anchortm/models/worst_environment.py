@@ -172,7 +172,7 @@ class WorstEnvironment(TransformationModel):
         return self._checked()._problem_type
 
     def _checked(self) -> TransformationModel:
-        """Return the model; raise an error if it is none that can be wrapped."""
+        """Return the model; raise an error if it cannot be wrapped."""
         if not isinstance(self.model, TransformationModel) or isinstance(self.model, WorstEnvironment):
             raise InputTypeError(
                 f"model must be an estimator of this package, such as ContinuousProbit(), not {self.model!r}"

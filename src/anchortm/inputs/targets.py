@@ -30,15 +30,15 @@ ONE_HOT = (
 class TargetShift:
     """The mean and the covariance of numeric anchors at a target, for the argument ``target`` of a model.
 
-    Both are those of the anchors as they are passed to ``fit``. A mean that is not given is that of the training rows,
-    and so is a covariance.
+    Both refer to the anchors as they are passed to ``fit``. If the mean or the covariance is not given, that of the
+    training rows is used.
 
     Parameters
     ----------
     mean : mapping, series, array or number, optional
         Means of the anchors at the target, by name or in the order of the anchor columns.
     covariance : frame, mapping of mappings, array or number, optional
-        Covariance matrix of the anchors at the target, around their means there. A matrix of zeros says that the
+        Covariance matrix of the anchors at the target, around their means there. A matrix of zeros means that the
         anchors will have exactly these means.
 
     See Also
@@ -124,8 +124,8 @@ class Proxies:
     Parameters
     ----------
     W, Z : name, position or list of them
-        The anchor columns that are the first and the second measurement, as many of each. Together they are all
-        anchor columns.
+        The anchor columns that are the first and the second measurement, the same number of each. Together they are
+        all anchor columns.
 
     See Also
     --------

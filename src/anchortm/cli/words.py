@@ -82,7 +82,7 @@ RULES: list[tuple[str, Any]] = [
     (r", or pass an object such as Anchored\(10\.0\) or Regressor\(estimator\)", ""),
     (r"; use design='like'", "; use --design like"),
     (r"new is for design='further': add this design, or leave new out", "--new is for --design further or both"),
-    (r"^new(?=: | has no rows)|(?<=fewer than 8: )new\b", "--new"),
+    (r"^new(?=: | has no rows)|(?<=fewer than 8, so )new\b", "--new"),
     (r"^causal_parents\b", "parents"),
     (
         r"The limit is max_fits=(\d+): raise it, or test fewer sets by screen='lasso' or 'blanket', max_size or "

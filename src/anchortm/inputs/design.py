@@ -242,7 +242,7 @@ def _from_sparse(X: Any) -> Design:
     dense_at, sparse_at = np.flatnonzero(full), np.flatnonzero(~full & ~own)
     if sparse_at.size > MAX_SPARSE:
         raise InputError(
-            f"X has {sparse_at.size} sparse columns beside the dummies of its largest factor, more than {MAX_SPARSE}; "
+            f"X has {sparse_at.size} sparse columns besides the dummies of its largest factor, more than {MAX_SPARSE}; "
             "put the dummies of one factor side by side, or merge levels"
         )
     matrix = WideMatrix(

@@ -177,7 +177,7 @@ REASONS: dict[frozenset[str], str] = {
     for first, others, reason in (
         ("score_test", ("l1", "l2", "smooth"), _PENALISED),
         ("target", ("infinite", "negative", "path", "left_out", "searches"), _TARGET_IS_XI),
-        ("target", ("proxies",), "the covariance of a target is that of anchors without errors; leave one of them out"),
+        ("target", ("proxies",), "the covariance of a target is for anchors without errors; leave one of them out"),
         (
             "proxies",
             ("infinite", "negative"),
@@ -255,12 +255,12 @@ REASONS: dict[frozenset[str], str] = {
         (
             "target",
             ("environment_weights", "anchor_weights", "tail", "worst"),
-            "the penalty of a target is that of numeric anchors whose rows count alike; leave one of them out",
+            "a target is implemented for numeric anchors whose rows count alike; leave one of them out",
         ),
         (
             "proxies",
             ("environment_weights", "anchor_weights", "tail", "worst"),
-            "the penalty of proxies is that of numeric anchors whose rows count alike; leave one of them out",
+            "proxies are implemented for numeric anchors whose rows count alike; leave one of them out",
         ),
         ("tail", ("scale",), "residuals of the scale are penalised in all environments; leave one of them out"),
         ("tail", ("l1",), "kinks of coefficients and of environments are not implemented together; use l2"),
@@ -288,7 +288,7 @@ REASONS: dict[frozenset[str], str] = {
             "they are estimated from h of left-out rows, which must be available; read the table into memory first",
         ),
         ("boosting", ("scale",), "trees that change the scale of h are not implemented; use strata or varying effects"),
-        ("boosting", ("random",), "trees beside random effects are not implemented; give the clusters as anchors"),
+        ("boosting", ("random",), "trees with random effects are not implemented; give the clusters as anchors"),
         ("boosting", ("l1",), "boosting selects covariates by the splits of its trees; leave it out, or use l2"),
         ("boosting", ("partial",), "a partial likelihood is not a sum over rows; use ProportionalHazards"),
         ("boosting", ("batches",), "each split of a tree needs the rows of its node; read the table into memory first"),

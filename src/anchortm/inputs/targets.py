@@ -290,7 +290,7 @@ def _in_order(matrix: Array, own: Names, wanted: Names) -> Array:
         return matrix
     if set(own) != set(wanted):
         raise InputError(
-            f"mean is that of {', '.join(wanted)}, covariance that of {', '.join(own)}: give the same ones"
+            f"mean names the anchors {', '.join(wanted)}, covariance names {', '.join(own)}: give the same ones"
         )
     at: list[int] = [own.index(name) for name in wanted]
     return matrix[np.ix_(at, at)]

@@ -1,4 +1,4 @@
-"""What differs at a new place, chosen by places of the fit that are left out in turn.
+"""Choose what differs at a new place, by leaving out the places of the fit in turn.
 
 Each place is left out, a few of its rows are drawn as if they were those of the new place, the fit to the others is
 recalibrated by them in every way, and its other rows are predicted. So the choice is one for as many rows as there are.
@@ -54,14 +54,16 @@ def choose(model: Any, plan: Plan, m: int, offset: Any) -> Choice:
     try:
         problem: Problem = model.problem_
     except UnavailableError:
-        return Choice("shift", "the rows of the fit, on which others are tried, are not available")
+        return Choice("shift", "the rows of the fit, needed to try other ways, are not available")
     if not problem.data.in_memory or problem.data.places is None:
-        return Choice("shift", "the fit has no places on which others are tried")
+        return Choice("shift", "the fit has no places to try other ways on")
     groups = problem.data.places.codes
     sizes = np.bincount(groups)
     sites = np.flatnonzero(sizes >= m + REST)
     if sites.size < FEWEST:
-        return Choice("shift", f"fewer than {FEWEST} places of the fit have {m + REST} rows, on which others are tried")
+        return Choice(
+            "shift", f"fewer than {FEWEST} places of the fit have the {m + REST} rows needed to try other ways"
+        )
     if sites.size > MOST:
         sites = np.sort(np.random.default_rng(0).choice(sites, MOST, replace=False))
     table = emulated(problem, result, groups, sites.tolist(), plan, m, ways)

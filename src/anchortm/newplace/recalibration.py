@@ -121,7 +121,7 @@ def moved_to_place(
         prior, source = prior_of(model if trees is None else trees, result, asked.prior)
     plan, choice = asked.plan(prior, source, cluster), Choice(asked.what)
     if asked.what == "auto":
-        only = Choice("shift", "trees would have to be grown again without each place to try others")
+        only = Choice("shift", "trees would have to be grown again without each place to try other ways")
         choice = choose(model, plan, place.n_rows, offset) if trees is None else only
         plan = replace(plan, what=choice.what)
     moved = place.moved(model, result, plan)

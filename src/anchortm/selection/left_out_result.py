@@ -234,7 +234,9 @@ class LeaveOneEnvironmentOut:
         import pandas as pd
 
         if self.by != ("xi",):
-            raise InputError("bootstrap compares values of xi: the table of a grid of penalties has others beside it")
+            raise InputError(
+                "bootstrap compares values of xi, but other penalties vary here too: use a table where only xi varies"
+            )
         check, n = check_objective(objective), whole_number(n_draws, "n_draws", 2)
         losses = Losses.of(self.frame(), self.by, MIN_ROWS)
         xis = [at[0] for at in losses.at]

@@ -88,7 +88,7 @@ def _study(options: Any) -> int:
         "[members]                  # public keys, which site keys prints; empty without masks",
         *(f'{_toml(name)} = ""' for name in study.members),
         "",
-        "[policy]                   # rules that all sites keep beside their own",
+        "[policy]                   # rules that all sites keep in addition to their own",
         *rules,
     ]
     if Path(options.file).suffix != ".toml":

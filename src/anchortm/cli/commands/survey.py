@@ -47,4 +47,4 @@ def run(options: Any) -> None:
         chosen, folder, options.jobs, lambda text: print(text, file=sys.stderr, flush=True), options.fresh
     )
     write(records, folder / "does_it_help.md", folder)
-    tell(options, f"The page is {folder / 'does_it_help.md'}, the results are beside it.")
+    tell(options, f"The page is {folder / 'does_it_help.md'}, and the results are in the same folder.")

@@ -387,8 +387,8 @@ def _check_within(
     if fixed.any():
         named = [own[j] for j in np.flatnonzero(fixed).tolist()]
         raise IdentificationError(
-            f"constant within every level of {X.factor}: {', '.join(named)}; such effects cannot be told from those of "
-            "the levels: leave these covariates out, or the factor",
+            f"constant within every level of {X.factor}: {', '.join(named)}; such effects cannot be separated from "
+            "those of the levels: leave these covariates out, or the factor",
             named,
         )
     if len(own):

@@ -126,7 +126,7 @@ def _is_name(entry: object) -> bool:
 def _range(name: str, ends: object) -> tuple[float, float]:
     """Return the range that ``varying`` gives a number."""
     if not isinstance(ends, (list, tuple, np.ndarray)) or len(ends) != 2:
-        raise InputError(f"varying gives {name!r} the range {ends!r}: give (low, high), or None for that of X")
+        raise InputError(f"varying gives {name!r} the range {ends!r}: give (low, high), or None for the range in X")
     return one_number(ends[0], f"varying[{name!r}]"), one_number(ends[1], f"varying[{name!r}]")
 
 

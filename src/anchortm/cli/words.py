@@ -53,7 +53,7 @@ RULES: list[tuple[str, Any]] = [
     ),
     (r"turn it into numbers, for example with astype\(float\)", "correct it in the file"),
     (r"turn codes into astype\(int\)", "write codes as whole numbers or text in the file"),
-    (r"raise max_iter, or look at history_", "in Python, max_iter allows more iterations"),
+    (r"raise max_iter, or look at history_", "more iterations are possible in Python"),
     (r"raise max_iter, or lower the order", "lower --order"),
     (r"; raise max_iter", ""),
     (r", or look at others with n_restarts", ""),

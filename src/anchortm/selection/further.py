@@ -66,7 +66,7 @@ class Further:
 
     @property
     def width_alone(self) -> bool:
-        """Return whether maximum likelihood with a wider spread gains as much on the folds, in the mean."""
+        """Return whether maximum likelihood with a wider spread gains as much on the folds, on average."""
         return bool(self.folds["gain_widened"].mean() >= self.folds["gain"].mean())
 
     @property

@@ -2,9 +2,9 @@
 
 For a place like those of the fit:
 
-1. Maximum likelihood, unless another strategy is better in the mean over left-out places by more than chance
+1. Maximum likelihood, unless another strategy is better on average over left-out places by more than chance
    (simultaneous p-value below 0.05): "clear".
-2. If the best of them gains more than 0.01 in the mean, but not by more than chance, the data do not decide.
+2. If the best of them gains more than 0.01 on average, but not by more than chance, the data do not decide.
 
 For a place further out: the graded rule of the comparison (``anchortm.selection.further``).
 

@@ -43,7 +43,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 
 class Observed(Protocol):
-    """What a ``Response`` has, which is defined further down the house: the ends of each row's interval."""
+    """What a ``Response`` has, which a later package defines: the ends of each row's interval."""
 
     @property
     def lower(self) -> Array:

@@ -347,7 +347,7 @@ TRANSLATED = [
     (f"fit data.csv {LM} 'y ~ x | site' --xi=-0.2 --l1 1", "set --xi to 0 or more"),
     (f"fit data.csv {LM} 'y ~ s(x, 400)'", "with k from 3 to 50 columns\n"),
     (f"fit data.csv {LM} 'y ~ x + offset(shift)'", "give the column with --offset"),
-    (f"fit data.csv {LM} 'y ~ x + cluster(site)'", "are for Python"),
+    (f"fit data.csv {LM} 'y ~ x + cluster(site)'", "are available in Python only"),
     ("fit data.csv --model cox-partial --formula 'y ~ x' --scale x", "use --model cox\n"),
     ("fit data.csv --model poisson --formula 'count ~ x' --scale x", "use --model count, --model o-logit or"),
     ("fit data.csv --model negative-binomial --formula 'event ~ x'", "use --model poisson"),

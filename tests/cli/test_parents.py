@@ -92,7 +92,7 @@ def test_sensitivity(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [tuple(row["parents"]) for row in record["answers"]] == answers.parents.tolist()
     assert len(record["shifts"]) == 12
     printed = said(f"{LINE} --sensitivity", capsys)
-    assert "How the answer moves" in printed
+    assert "How sensitive the answer is" in printed
     assert "environment left out site=4" in printed
     assert "shift the means of all covariates" in printed
 

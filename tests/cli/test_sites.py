@@ -116,7 +116,7 @@ def test_an_assessment_over_tls(hub: str, capsys: pytest.CaptureFixture[str]) ->
         (["assess", "-m", "lm", "-f", "y ~ x"], "name a table, or a study with --sites"),
         (["fit", "-m", "lm", "-f", "y ~ x"], "name a table, or a study with --sites"),
         (["fit", "s0.csv", "--sites", "study.toml", "-m", "lm", "-f", FORMULA], "takes the place of the table"),
-        (["fit", "--sites", "study.toml", "-m", "lm", "-f", "y ~ x"], "not that of the study"),
+        (["fit", "--sites", "study.toml", "-m", "lm", "-f", "y ~ x"], "differs from that of the study"),
         (["fit", "--sites", "study.toml", "-m", "c-logit", "-f", FORMULA], "give --cert, --key, --ca"),
         (["fit", "--sites", "study.toml", "-m", "c-logit", "-f", FORMULA, "-x", "0,1"], "need a single --xi"),
         (["fit", "--sites", "study.toml", "-m", "c-logit", "-f", FORMULA, "--weights", "w"], "write it in the study"),

@@ -124,7 +124,9 @@ def test_numbers_that_begin_with_zero_are_numbers_where_these_are_needed(capsys)
     assert Path("a.csv").read_text() == Path("b.csv").read_text()
     few = DATA.assign(days=np.where(DATA.index % 2, "08", "07"))
     few.to_csv("z.csv", index=False)
-    assert "days is a factor, since some of its values begin with 0" in said('fit z.csv -m lm -f "y ~ days"', capsys, 0)
+    assert "days is read as a factor, since some values begin with 0" in said(
+        'fit z.csv -m lm -f "y ~ days"', capsys, 0
+    )
 
 
 def test_blanks_around_texts(capsys) -> None:
@@ -278,7 +280,7 @@ def test_files_in_the_wrong_place(capsys) -> None:
             assert expected in said(f"{command} {table} m.json", capsys)
         assert f"{table} is not a model file but a table: name a file that" in said(f"show {table}", capsys)
     assert "m.json is given as the model and as the table" in said("predict m.json m.json", capsys)
-    assert "m.json is no table" in said("check m.json", capsys)
+    assert "m.json is not a table" in said("check m.json", capsys)
     Path("d.xlsx").write_bytes(b"PK")
     assert "d.xlsx is a spreadsheet: save it as CSV" in said('fit d.xlsx -m lm -f "y ~ sex"', capsys)
 
@@ -288,7 +290,7 @@ def test_marks_of_thousands(capsys) -> None:
     DATA.assign(y=grouped, days=DATA.days + 0.5).to_csv("t.csv", index=False, sep=";", decimal=",")
     for command in ("check", "fit"):
         printed = said(f'{command} t.csv -m lm -f "days ~ y"', capsys)
-        assert "write numbers without marks of thousands, 1100,5 instead of 1.100,5" in printed
+        assert "write numbers without thousands separators, 1100,5 instead of 1.100,5" in printed
         assert "missing values" not in printed
 
 
@@ -320,7 +322,7 @@ def test_check_lists_what_is_no_date(capsys) -> None:
 def test_anchors_and_xi(capsys) -> None:
     assert "there are no anchors after '|'" in said('fit d.csv -m lm -f "y ~ sex | "', capsys)
     line = 'fit d.csv -m lm -f "y ~ sex | site"'
-    assert "without --xi, xi is 0 and site does not count" in said(line, capsys, 0)
+    assert "without --xi, xi is 0 and site has no effect" in said(line, capsys, 0)
     assert "without --xi" not in said(f"{line} --xi 0", capsys, 0)
     assert "without --xi" not in said('fit d.csv -m lm -f "y ~ sex"', capsys, 0)
     DATA.to_csv("c.csv", index=False, sep=";", decimal=",")

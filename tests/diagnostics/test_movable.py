@@ -229,7 +229,7 @@ def test_small_weights_and_cut_numbers() -> None:
     assert "sampling noise      unknown" in repr(found)
     assert "unknown" in found._repr_html_()
     nothing = location_shift(atm.NormalLinear(), *world("d", 16, 1), sample_weight=weights)
-    assert nothing.sentence.startswith("Mean covariates are not seen to predict")
+    assert nothing.sentence.startswith("Mean covariates do not clearly predict")
     with pytest.raises(InputError, match="each environment has one row"):
         location_shift(atm.NormalLinear(), *world("a", 60, 1, rows=1))
     by_number = location_shift(atm.NormalLinear(), X, y, np.random.default_rng(0).random(len(y)), cut=10)

@@ -602,7 +602,7 @@ def test_a_fitted_model_remembers_its_strata() -> None:
 
 
 def test_strata_that_are_the_anchors() -> None:
-    with pytest.raises(InputError, match="side: strata and anchors at once"):
+    with pytest.raises(InputError, match="side cannot be strata and anchors at once"):
         atm.NormalLinear.from_formula("cmedv | side ~ rm | side", BOSTON)
     with pytest.warns(AnchorTMWarning, match="the strata explain all differences"):
         atm.ContinuousLogit(1.0, strata="side", order=3).fit(BOSTON[["rm", "side"]], Y, anchors=BOSTON.side)

@@ -78,7 +78,7 @@ def test_covariances_of_any_units_are_judged_alike():
     for size in (1e-40, 1.0, 1e40):
         scale = np.outer([1.0, size], [1.0, size])
         atm.TargetShift(covariance=unit * scale)
-        with pytest.raises(InputError, match="not that of a distribution"):
+        with pytest.raises(InputError, match="not a valid covariance matrix"):
             atm.TargetShift(covariance=np.array([[1.0, 1.000001], [1.000001, 1.0]]) * scale)
     atm.TargetShift(covariance=np.zeros((2, 2)))
 

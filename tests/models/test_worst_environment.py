@@ -287,7 +287,7 @@ def test_what_cannot_be_asked(boston: pd.DataFrame, wine: pd.DataFrame, tmp_path
         worst.fit(*rows)
     with pytest.raises(InputError, match="one factor"):
         worst.fit(*rows, environments=boston.crim.astype(float))
-    with pytest.raises(InputError, match="no anchors beside"):
+    with pytest.raises(InputError, match="takes its environments as anchors"):
         worst.fit(*rows, anchors=boston.tract.astype(str), environments=boston.town)
     for bad in (None, atm.NormalLinear):
         with pytest.raises(InputTypeError, match="estimator of this package"):

@@ -92,7 +92,7 @@ def test_thresholds_of_a_slow_implementation(name: str) -> None:
         alpha, delta = map(float, both.split(","))
         assert threshold("places", 1.0 - alpha, 1.0 - delta) == pytest.approx(value, abs=1e-9)
     if found.censored:
-        with pytest.raises(InputError, match="only lower_bound is available: how late events are"):
+        with pytest.raises(InputError, match="only lower_bound is available: these rows do not"):
             predictor.predict_interval(X[:2])
 
 
@@ -654,7 +654,7 @@ def test_files_are_checked(tmp_path: Any) -> None:
         (lambda r: r.update(left_out="none"), "left-out fits are invalid"),
         (lambda r: r.update(model=None), "the field 'model' is invalid"),
         (lambda r: r["parameters"].update(level=2.0), "level must be"),
-        (lambda r: r["parameters"].update(model=1), "a model of their own"),
+        (lambda r: r["parameters"].update(model=1), "the parameters contain a model"),
     ):
         with pytest.raises(ModelFileError, match=message):
             atm.load(altered(change))

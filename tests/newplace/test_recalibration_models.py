@@ -215,7 +215,7 @@ def test_the_prior_of_the_places():
     none = model.recalibrate(FEW[:0])
     assert none.recalibration_.law == NormalShift(0.0, model.place_sd_)
     assert none.recalibration_.chosen == "there are no rows"
-    with pytest.raises(ValueError, match="this one knows its place"):
+    with pytest.raises(ValueError, match="this one is recalibrated to its place"):
         there.predict_distribution(REST, place="new")
 
 
@@ -230,9 +230,9 @@ def test_the_way_is_chosen_at_left_out_places():
     few = model.recalibrate(DATA[NEW], prior=0.5).recalibration_
     assert (few.what, few.chosen[:30]) == ("shift", "fewer than 3 places of the fit")
     lost = pickle.loads(pickle.dumps(model)).recalibrate(FEW, prior=0.5).recalibration_  # noqa: S301
-    assert (lost.what, lost.chosen) == ("shift", "the rows of the fit, on which others are tried, are not at hand")
+    assert (lost.what, lost.chosen) == ("shift", "the rows of the fit, needed to try other ways, are not available")
     alone = atm.ContinuousProbit.from_formula("y ~ x", TRAIN, order=3).recalibrate(FEW, prior=0.5).recalibration_
-    assert alone.chosen == "the fit has no places on which others are tried"
+    assert alone.chosen == "the fit has no places to try other ways on"
 
 
 def test_a_scale_that_differs_is_chosen():

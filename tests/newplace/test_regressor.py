@@ -284,7 +284,7 @@ def test_weights_go_to_estimators_that_take_them():
         def fit(self, X, y):
             return super().fit(X, y)
 
-    with pytest.warns(UserWarning, match="Unweighted takes no sample_weight"):
+    with pytest.warns(UserWarning, match="Unweighted does not take sample_weight"):
         compare(Regressor(Unweighted()), sample_weight=weights)
 
 

@@ -108,7 +108,7 @@ NOTES: dict[str, tuple[Any, Any, Any, dict[str, Any], str]] = {
         {},
         "classifier, which needs an ordinal outcome",
     ),
-    "offset": (LinearRegression(), atm.NormalLinear(), Y, {"offset": np.ones(N)}, "takes no offset: add it to the cov"),
+    "offset": (LinearRegression(), atm.NormalLinear(), Y, {"offset": np.ones(N)}, "not take an offset: add it to the"),
     "missing predictions": (
         Estimator(lambda n: np.full(n, np.nan)),
         atm.NormalLinear(),

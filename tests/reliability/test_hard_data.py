@@ -159,7 +159,7 @@ def test_a_span_that_no_baseline_in_y_resolves_is_told(make, tally) -> None:
 def test_counts_of_two_values_have_no_baseline(link: str, tally) -> None:
     """P(Y <= 1) = 1 is fitted best, by an h(1) that is infinite: true of any order."""
     for order in (1, 6):
-        with pytest.raises(SeparationError, match="take OrdinalRegression for a few different counts"):
+        with pytest.raises(SeparationError, match="use OrdinalRegression for a few different counts"):
             atm.CountRegression(xi=1.0, link=link, order=order).fit(X, (LATENT > 1).astype(int), anchors=SITE)
         tally("hard data", "refused with the reason")
 

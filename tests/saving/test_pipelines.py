@@ -217,9 +217,12 @@ FORGED = {
         lambda r: scale(r).update({"class": "Pipeline", "arguments": {"steps": [], "memory": "/tmp"}}),  # noqa: S108
         "has no arguments memory",
     ),
-    "a method": (lambda r: scale(r)["found"].update(transform="x"), "cannot have found 'transform'"),
-    "a class attribute": (lambda r: scale(r)["found"].update(__class__="x"), "cannot have found '__class__'"),
-    "a field that is none": (lambda r: scale(r)["found"].update({"a b": 1}), "cannot have found 'a b'"),
+    "a method": (lambda r: scale(r)["found"].update(transform="x"), "cannot have the fitted attribute 'transform'"),
+    "a class attribute": (
+        lambda r: scale(r)["found"].update(__class__="x"),
+        "cannot have the fitted attribute '__class__'",
+    ),
+    "a field that is none": (lambda r: scale(r)["found"].update({"a b": 1}), "cannot have the fitted attribute 'a b'"),
     "too few means": (
         lambda r: scale(r)["found"].update(
             mean_={"array": {"kind": "float64", "shape": [0], "order": "C", "values": []}}

@@ -104,7 +104,9 @@ def _refuse_entries(array: NDArray[Any], what: str, remedy: str, problem: str) -
     """Raise an error that names the first entry that is not a real number."""
     entries = array.ravel()
     if array.dtype.kind == "c" or any(isinstance(x, (complex, np.complexfloating)) for x in entries):
-        raise InputError(f"Complex data not supported: {what} must be real numbers; take the real part or the size")
+        raise InputError(
+            f"Complex data not supported: {what} must be real numbers; take the real part or the absolute value"
+        )
     if array.dtype.kind in "mM" or any(isinstance(x, TIMES) or type(x).__name__ == "Period" for x in entries):
         problem, remedy = problem.replace("{entry}", "the time stamp {entry}"), TIME_REMEDY
     lost = any(x is None for x in entries)

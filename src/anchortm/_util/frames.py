@@ -249,7 +249,9 @@ def select(data: Any, names: Sequence[str]) -> pd.DataFrame:
 def _refuse_nested(name: str, values: Any) -> None:
     """Refuse a column of complex numbers, lists or tables."""
     if getattr(values.dtype, "kind", "") == "c":
-        raise InputError(f"Complex data not supported: column {name!r} must be real; take the real part or the size")
+        raise InputError(
+            f"Complex data not supported: column {name!r} must be real; take the real part or the absolute value"
+        )
     if len(values) and isinstance(values[0], (list, tuple, dict, set, np.ndarray)):
         raise InputTypeError(f"column {name!r} holds lists or tables, not numbers or text: split it into columns")
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FEW_ROWS", "MOST_ROWS", "EstimatorInNotebook", "Table", "html_of", "report"]
 
-MOST_ROWS, FEW_ROWS = 20, 10  # of tables, and of the rows of data
+MOST_ROWS, FEW_ROWS = 20, 10  # largest numbers of printed rows: of tables, and of data
 MOST_COLUMNS = 14
-DIGITS = {"p-value": 3, "pvalue": 3}  # of columns with fewer than five
+DIGITS = {"p-value": 3, "pvalue": 3}  # digits of the columns that have fewer than five
 LEFT = 'style="text-align:left"'
 
 

@@ -189,7 +189,7 @@ class _Bar:
         self._bar: Any = None
         self._widget = False
         self._lock, self._end = threading.Lock(), threading.Event()
-        context = contextvars.copy_context()  # of the cell of a notebook
+        context = contextvars.copy_context()  # context of the notebook's cell
         self._thread = threading.Thread(target=context.run, args=(self._run,), name="anchortm progress", daemon=True)
         try:
             self._thread.start()

@@ -12,7 +12,7 @@ import threadpoolctl
 
 __all__ = ["one_blas_thread", "usual_threads"]
 
-MANY_ROWS = 200_000  # from which a second thread pays
+MANY_ROWS = 200_000  # from this number of rows on, a second thread pays
 
 
 def usual_threads(n_rows: int) -> int:
@@ -25,7 +25,7 @@ def usual_threads(n_rows: int) -> int:
         return 1
     told = os.environ.get("OMP_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    first = told.split(",")[0].strip()  # of a list, the outermost level
+    first = told.split(",")[0].strip()  # a list has one number for each level: take the outermost
     return max(1, min(2, cores, int(first) if first.isascii() and first.isdigit() else cores))
 
 

@@ -47,7 +47,7 @@ def _with_integers(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     large = [name for name in names if (frame[name].abs() > LARGEST_WHOLE).any()]
     if large:
         raise InputError(
-            f"column {large[0]!r} has gaps and whole numbers beyond 2**53, which are not read exactly beside gaps: "
+            f"column {large[0]!r} has gaps and whole numbers beyond 2**53, which cannot be read exactly next to gaps: "
             "store it as text, or without the rows that have gaps"
         )
     return frame.astype(dict.fromkeys(names, np.int64))

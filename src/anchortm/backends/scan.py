@@ -196,7 +196,7 @@ class Scan:
     def row_kinds(self, levels: tuple[Hashable, ...] | None) -> frozenset[tuple[str, int]]:
         """Return the kinds of rows and truncations that can occur under any basis."""
         found = {(kind, 1) for kind, number in self.counts(levels).items() if number}
-        if ("interval", 1) in found:  # an end at the bound of a basis is none
+        if ("interval", 1) in found:  # an end at the bound of a basis does not count
             found.add(("left", 1))
         if self.truncated:
             found |= {("left", -1), ("right", -1), ("interval", -1)}

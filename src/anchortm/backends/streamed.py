@@ -316,7 +316,7 @@ class Stream:
         X = batch.X if self._columns is None else self._columns.of(batch.X)
         coordinates = make_coordinates(basis, layout(basis, batch.response), X, sign, batch.mixture)
         if coordinates.wide is not None and coordinates.wide.share.size:
-            coordinates = coordinates.some_levels(self.second.columns.sums.count)  # of all rows
+            coordinates = coordinates.some_levels(self.second.columns.sums.count)  # counts of all rows
         geometry = _geometry(self)
         plan = Plan(self.reader, link, basis, sign, coordinates, geometry, self._columns, self.weighing.levels)
         self._latest_plan = plan

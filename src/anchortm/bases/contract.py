@@ -141,7 +141,7 @@ class Basis(ABC):
     def flat_ends(self, theta: ArrayLike) -> tuple[bool, bool]:
         """Return whether h_0 is constant below the lower and above the upper end.
 
-        Probability beyond a flat end has no place: quantiles there are infinite.
+        Beyond a flat end some probability is left over: quantiles there are infinite.
         """
         first, last = self.end_slopes(theta)
         return (first == 0.0, last == 0.0)

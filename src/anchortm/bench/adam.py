@@ -40,8 +40,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-RATE, BATCH, EPOCHS = 1e-3, 250, 200  # of the paper
-WITHIN = 1e-4  # of our loss
+RATE, BATCH, EPOCHS = 1e-3, 250, 200  # settings of the paper
+WITHIN = 1e-4  # Adam has arrived when its loss is this close to ours
 LEAST = 1e-4  # smallest increment at the start, because softplus does not reach zero
 XI = 10.0
 

@@ -87,7 +87,7 @@ def o_logit(n: int, levels: int = 100) -> Side:
     return lambda: OrdinalRegression(xi=10.0).fit(X, y, anchors=site), _no_facts
 
 
-TURNS = 3  # of the large fits
+TURNS = 3  # repeats of the large fits
 COMPILED, NUMPY = "compiled kernels", "NumPy only"
 C_LOGIT, C_PROBIT = "c-logit, 10 % right-censored, xi = 10, n = {large}", "c-probit exact, path of 6 xi, n = {large}"
 O_LOGIT = "o-logit, K = 6, xi = 10, n = {large}"

@@ -20,7 +20,7 @@ __all__ = ["PEERS"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
-LEAVES, LEAST = 8, 20  # of a tree, and rows of a leaf
+LEAVES, LEAST = 8, 20  # leaves of a tree, and least rows of a leaf
 TREES = {"num_leaves": LEAVES, "min_child_samples": LEAST, "learning_rate": 0.1}
 XI = 2.0
 

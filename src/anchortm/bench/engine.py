@@ -86,7 +86,7 @@ class Sizes:
     broad: tuple[int, int] = (2000, 1000)  # and of those with many covariates
     lambdas: int = 50  # strengths of the elastic net
     boosted: int = 100_000  # rows of the boosted models
-    rounds: int = 100  # of boosting
+    rounds: int = 100  # rounds of boosting
     clustered: int = 100_000  # rows of the normal random intercepts
     clusters: int = 5000
     clustered_ordinal: int = 10_000  # rows of the ordinal random intercepts, ten in each cluster
@@ -299,7 +299,7 @@ def measured(side: str, arguments: list[Any], repeats: int) -> Facts:
 
     make = named(side)
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the peers; if our fit does not converge, its facts say so
+        warnings.simplefilter("ignore")  # warnings of the peers; if our fit does not converge, its facts say so
         work, facts = make(min(arguments[0], WARM_ROWS), *arguments[1:])
         if repeats:
             work()

@@ -67,7 +67,7 @@ def _risk(eta: Array, time: Array, event: NDArray[np.bool_]) -> tuple[float, Arr
     w = np.exp(eta[late] - top)
     at_risk, d = np.cumsum(w), event[late]
     loss = -np.sum((eta[late] - top - np.log(at_risk))[d])
-    hazard = np.cumsum((d / at_risk)[::-1])[::-1]  # of everybody who is at risk at these events
+    hazard = np.cumsum((d / at_risk)[::-1])[::-1]  # summed over the events at which a row is at risk
     slope = np.empty_like(eta)
     slope[late] = w * hazard - d
     return float(loss) / eta.size, slope / eta.size

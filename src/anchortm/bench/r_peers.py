@@ -19,7 +19,7 @@ __all__ = ["PEERS"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
-ROWS_A_CLUSTER = 10  # of ordinal data
+ROWS_A_CLUSTER = 10  # average cluster size of the ordinal data
 NODES = 60  # for the loss with random intercepts; 40 give the same 10 digits
 
 COX = """

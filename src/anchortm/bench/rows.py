@@ -58,7 +58,7 @@ def with_sizes(text: str, options: Options) -> str:
 class Bar:
     """A number to meet; without a limit it is only reported. ``work`` and ``unit`` may name sizes in braces.
 
-    ``kernels`` are those that it is measured with: "compiled", "numpy", or whatever is there.
+    ``kernels`` are those that it is measured with: "compiled", "numpy", or whichever are available.
     """
 
     work: str

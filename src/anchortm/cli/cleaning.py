@@ -1,4 +1,4 @@
-"""What pandas makes of a CSV file, cleaned: blanks around texts, identifiers with leading zeros."""
+"""Clean what pandas reads from a CSV file: strip blanks around texts, keep identifiers with leading zeros."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stripped(data: pd.DataFrame, **how: Any) -> pd.DataFrame:
 
 
 def with_zeros(data: pd.DataFrame, source: CsvFile, **how: Any) -> pd.DataFrame:
-    """Return the table with columns of digits as text if some of them begin with 0: they are names, not numbers.
+    """Return the table with columns of digits as text if some values begin with 0: those are names, not numbers.
 
     ``source.padded`` then has the names of these columns.
     """

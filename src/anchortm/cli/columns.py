@@ -33,8 +33,8 @@ __all__ = [
     "without_texts",
 ]
 
-FEWEST = 10  # different numbers that make a column one of numbers
-SHARE = 0.2  # of its different values that may be texts
+FEWEST = 10  # a column with at least this many different numbers counts as numeric
+SHARE = 0.2  # largest share of its different values that may be texts
 FORMATS = {  # how dates are written, and in words
     "%Y-%m-%d": "year-month-day",
     "%d.%m.%Y": "day.month.year",
@@ -86,12 +86,12 @@ class OddNumbers:
         return ", ".join(found) + (f" and {len(self.rows) - most} more" if len(self.rows) > most else "")
 
     def remedy(self, source: CsvFile | None) -> str:
-        """Return what to do."""
+        """Return what the user can do."""
         if all(COMMA.fullmatch(text) for text in self.rows):  # in a file with decimal points
             return "if they are decimal commas, add --decimal comma"
         grouped = next((text for text in self.rows if GROUPED.fullmatch(text)), None)
         if grouped is not None:
-            return f"write numbers without marks of thousands, {_ungrouped(grouped)} instead of {grouped}"
+            return f"write numbers without thousands separators, {_ungrouped(grouped)} instead of {grouped}"
         texts = [_cut(text) for text in self.rows]
         commas = (source is not None and source.dialect.decimal == ",") or any("," in text for text in texts)
         listed = (";" if commas else ",").join(texts[:5]) + ("..." if texts[5:] else "")
@@ -99,7 +99,7 @@ class OddNumbers:
 
 
 def _ungrouped(text: str) -> str:
-    """Return a number without its marks of thousands, the first of the marks in it."""
+    """Return a number without its thousands separators; the first mark in it is that separator."""
     return text.replace(next(letter for letter in text if letter in ".,"), "")
 
 
@@ -222,7 +222,7 @@ def with_dates(
     quiet : bool
         Whether to keep silent about what was detected.
     refused : list of str, optional
-        Collects what is said about texts that are no dates, which then count as missing; without it, they are refused.
+        Collects messages about texts that are not dates, which then count as missing; without it, they are refused.
     """
     if not wanted:
         if form:
@@ -284,7 +284,7 @@ def _two(difference: str, names: list[str]) -> tuple[str, str]:
 def _read_days(
     column: pd.Series, name: str, form: str | None, source: CsvFile | None, quiet: bool
 ) -> tuple[pd.Series, str]:
-    """Return the dates of a column as days, and what to say about texts that are no dates."""
+    """Return the dates of a column as days, and a message about texts that are not dates."""
     found = form or date_format(column)
     if found == "ambiguous":
         raise InputError(
@@ -355,7 +355,7 @@ def refuse_texts(
 
 
 def without_texts(data: pd.DataFrame, names: Iterable[str], source: CsvFile | None) -> pd.DataFrame:
-    """Return the table with the texts among numbers as missing values; marks of thousands are left out."""
+    """Return the table with the texts among numbers as missing values; thousands separators are dropped."""
 
     def plain(text: str) -> str:
         return _ungrouped(text).replace(",", ".") if GROUPED.fullmatch(text) else text

@@ -14,21 +14,21 @@ __all__ = ["add_conformal", "with_sets"]
 
 
 def add_conformal(command: argparse.ArgumentParser) -> None:
-    """Add the options on sets that keep their promise at a new place."""
+    """Add the options on sets with a coverage guarantee at a new place."""
     group = command.add_argument_group("intervals for new places")
     group.add_argument(
         "--conformal",
         type=_share,
         metavar="LEVEL",
         help="add the columns lower and upper: an interval that holds this share of outcomes at new places, such as "
-        "0.9 (lower alone if outcomes are censored). The model file must be that of a ConformalPredictor; for other "
-        "models, add --calibrate",
+        "0.9 (lower alone if outcomes are censored). The model file must hold a ConformalPredictor; for other models, "
+        "add --calibrate",
     )
     group.add_argument(
         "--calibrate",
         metavar="TABLE",
-        help="rows with outcomes of many places, such as those of the fit: the model is fitted again to some of the "
-        "places, whose fit then predicts, and the intervals are calibrated on the others",
+        help="rows with outcomes from many places, such as those of the fit: the model is refitted to some of the "
+        "places, and the others calibrate its intervals",
     )
     group.add_argument("--environments", metavar="COLUMN", help="column of the places (default: the anchor)")
     group.add_argument(

@@ -88,7 +88,7 @@ def _assess(folder: Path, say: Any) -> Path:
     say(f"Now look at the prices of months 25 to 35. {found.held_back.sentence}")
     make_folder(folder)
     page = found.report(folder / "new_months.html")
-    say(f"The whole answer, with plots that react, is in {page}: open it in a browser.")
+    say(f"The whole answer, with interactive plots, is in {page}: open it in a browser.")
     return page
 
 

@@ -21,10 +21,10 @@ LINES = 200
 LONGEST_LINE = 16 * 2**20
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-OTHER = "cp1252"  # of Windows in Western Europe
+OTHER = "cp1252"  # the encoding of Windows in Western Europe
 NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]")  # bytes that text in cp1252 does not have
 POINT, COMMA = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?"), re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
-GROUPED = re.compile(  # marks of thousands
+GROUPED = re.compile(  # thousands separators
     r"[+-]?\d{1,3}(?:(?:\.\d{3})+,\d+|(?:,\d{3})+\.\d+|(?:\.\d{3}){2,}|(?:,\d{3}){2,})"
 )
 SAID = re.compile(r'"?sep=(.)"?(?:\r\n|\r|\n)', re.I)  # a first line that names the separator

@@ -36,7 +36,7 @@ def table_for(options: Any) -> pd.DataFrame:
     refuse_texts(data, roles, known_factors, options.source)
     padded = set() if options.source is None or options.quiet else options.source.padded - known_factors
     for name in (name for name in names if name in padded and roles.get(name) == "covariate"):
-        note(f"{name} is a factor, since some of its values begin with 0; C({in_formulas(name)}) says so too")
+        note(f"{name} is read as a factor, since some values begin with 0; write C({in_formulas(name)}) to say so")
     if not options.quiet:
         _tell_about_commas(options)
     return with_numbers(options, data)

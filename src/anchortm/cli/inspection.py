@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "Inspection", "column_table", "remarks", "site_candidates"]
 
-TINY = 5  # rows of a site that say little
+TINY = 5  # a site with fewer rows says little
 MOST_SITES = 500
 ROOM = 28  # letters for the values of a column
 NAMED = re.compile(
@@ -136,7 +136,7 @@ def site_candidates(data: pd.DataFrame, source: CsvFile | None) -> list[str]:
 
 @dataclass
 class Inspection:
-    """A table, looked at with the eyes of a fit by a formula.
+    """A table, checked as a fit by a formula would check it.
 
     Attributes
     ----------
@@ -248,7 +248,7 @@ class Inspection:
     def _tell_about(self, table: pd.DataFrame, anchor: str) -> None:
         """Note sites that say little."""
         if len(table) < 2:
-            self.findings.append(Finding(f"{anchor} has a single value, so it cannot regularise", refused=False))
+            self.findings.append(Finding(f"{anchor} has a single value, so it cannot act as an anchor", refused=False))
         tiny = table[table["rows"] < TINY]
         if len(tiny):
             self.findings.append(Finding(f"sites with fewer than {TINY} rows: {_first(tiny[anchor])}", refused=False))

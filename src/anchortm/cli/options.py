@@ -183,7 +183,8 @@ def add_new(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--new",
         metavar="NEW",
-        help="a .csv or .parquet file with rows of the new place, without outcomes: which way, and how far out it is",
+        help="a .csv or .parquet file with rows of the new place, without outcomes: they show how far out it is, "
+        "and in which direction",
     )
 
 

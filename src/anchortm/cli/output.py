@@ -61,7 +61,7 @@ def check_outputs(options: Any, *inputs: str) -> None:
 
 
 def tell(options: Any, text: str) -> None:
-    """Say something on the error stream that results do not need."""
+    """Print a note to the error stream, apart from the results."""
     if not options.quiet:
         print(text, file=sys.stderr)
 

@@ -15,7 +15,7 @@ __all__ = ["address_of", "certificate_of", "connected"]
 
 
 def certificate_of(options: Any) -> Certificate:
-    """Return the files of a connection; refuse to do without."""
+    """Return the files of a connection; refuse if one is not given."""
     from anchortm.federated import Certificate
 
     absent = [f"--{name}" for name in ("cert", "key", "ca") if getattr(options, name) is None]
@@ -46,7 +46,7 @@ def connected(options: Any) -> Iterator[Coordinator]:
     if not study.members:
         raise InputError(f"{options.sites} names no members: add them, so that the hub knows who may join")
     if options.formula.strip() != study.formula.strip():
-        raise InputError(f"--formula is not that of the study, which all sites have agreed to: {study.formula}")
+        raise InputError(f"--formula differs from that of the study, which all sites have agreed to: {study.formula}")
     foreign = [f"--{name}" for name in ("weights", "offset", "missing") if getattr(options, name) is not None]
     if foreign:
         raise InputError(f"{', '.join(foreign)}: write it in the study, where all sites read it")

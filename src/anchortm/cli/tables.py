@@ -33,7 +33,7 @@ def read_table(options: Any, tell: bool = True, refused: list[str] | None = None
     """Return the table that the options name, with its dates as days; ``options.source`` then knows its lines.
 
     ``tell`` says on the error stream how the file is written, if that was detected and is not the usual way.
-    ``refused`` collects what is said about texts that are no dates; without it, they are refused.
+    ``refused`` collects messages about texts that are not dates; without it, they are refused.
     """
     options.source = None
     data = _read(options, tell and not options.quiet)
@@ -80,7 +80,7 @@ def _check_place(file: Path) -> None:
     if file.suffix.lower() in SHEETS:
         raise InputError(f"{file} is a spreadsheet: save it as CSV, and name that file")
     if file.suffix.lower() == ".json":
-        raise InputError(f"{file} is no table: a model comes before the table, which is a {' or '.join(READ)} file")
+        raise InputError(f"{file} is not a table: give the model first, then the table, a {' or '.join(READ)} file")
     if file.suffix.lower() not in READ:
         raise InputError(
             f"{file} must be a {' or '.join(READ)} file: rename a text table to .csv, or give - and pipe it, < {file}"

@@ -150,8 +150,8 @@ class LinearAnchorRegression(L2Regressor):
     Parameters
     ----------
     gamma : float
-        From 0 (anchors partialled out) over 1 (least squares) to ``math.inf`` (two-stage least squares; if the anchors
-        do not identify all coefficients, the limit of large gamma).
+        From 0 (anchors partialled out) through 1 (least squares) to ``math.inf`` (two-stage least squares; if the
+        anchors do not identify all coefficients, the limit of large gamma).
     fit_intercept : bool
         Whether to fit an intercept.
     anchor_intercept : bool

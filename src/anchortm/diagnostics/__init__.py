@@ -1,4 +1,4 @@
-"""Is anchoring needed, can it work, and did it? What residuals, covariates and predictions say about the anchors."""
+"""Is anchoring needed, can it work, and did it? What residuals, covariates and predictions show about the anchors."""
 
 from anchortm.diagnostics.coverage import Calibration, calibration
 from anchortm.diagnostics.identification import OverIdentification, over_identification

@@ -51,8 +51,8 @@ def causal_parents(
     a probability of at least 1 - level, the intersection is inside it.
 
     This holds if the environment does not act on the outcome directly, nothing hidden acts on both the outcome and its
-    parents, and the model is right for the set of all parents. An empty answer says that the environments do not tell
-    the sets apart; ``sensitivity()`` shows which covariates they move. If every set is rejected, one of these
+    parents, and the model is right for the set of all parents. An empty answer means that the environments do not
+    distinguish the sets; ``sensitivity()`` shows which covariates they shift. If every set is rejected, one of these
     conditions fails, and ``misspecified`` is True.
 
     Parameters
@@ -99,7 +99,7 @@ def causal_parents(
     -------
     CausalParents
         Sets that cannot be tested, for example because a covariate separates the outcomes, have a reason in place of a
-        p-value and count as accepted, which keeps the guarantee. If no set can be tested, it is an error.
+        p-value and count as accepted, which keeps the guarantee. If no set can be tested, an error is raised.
 
     See Also
     --------

@@ -107,7 +107,7 @@ class Setting:
         """Return the setting of a question; ``changes`` are arguments of the model to set."""
         check_model(model, "invariance")
         plain: dict[str, Any] = {"xi": 0.0, "start": None, "anchor_intercept": True, "penalty_factor": None}
-        plain |= {"anchor_weights": "rows", "tail": 1.0}  # of a penalty that is not there
+        plain |= {"anchor_weights": "rows", "tail": 1.0}  # these arguments shape a penalty, and here there is none
         null = clone(model).set_params(**plain, **changes)
         named = isinstance(X, str)
         own = {"sample_weight": sample_weight, "offset": offset, "environments": environments if named else None}

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 RegressionName = Literal["linear", "logistic", "forest", "none"]
 FOLDS = 5
 TREES, SMALLEST_LEAF = 500, 5
-TOLERANCE = 1e-10  # of logistic regressions
+TOLERANCE = 1e-10  # tolerance of logistic regressions
 
 
 class Regressor(Protocol):
@@ -119,7 +119,7 @@ class Forest(Regression):
     name = "forest"
 
     def residuals(self, A: EnvironmentColumns, X: Array, weights: Array | None) -> Array:
-        """Return the columns less what trees predict that have not seen the row."""
+        """Return the columns less the predictions of trees that have not seen the row."""
         from sklearn.ensemble import RandomForestRegressor
 
         forest = RandomForestRegressor(

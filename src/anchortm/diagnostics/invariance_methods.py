@@ -1,4 +1,4 @@
-"""Tests that a set of covariates leaves nothing for the environments to explain: four statistics, one signature.
+"""Tests whether environments explain anything beyond a set of covariates: four statistics, one signature.
 
 "gcm"
     the generalised covariance measure of score residuals and environments' residuals, compared with a chi-square

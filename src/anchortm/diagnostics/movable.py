@@ -58,7 +58,7 @@ class LocationShift:
         Share of the differences between mean residuals that rows drawn at random would give, at most 1; NaN if the
         weights sum to fewer rows than there are environments.
     beyond_chance : bool
-        Whether mean residuals are seen to differ more than by chance (F test at 5 %).
+        Whether mean residuals differ significantly more than by chance (F test at 5 %).
     directions : int
         Number of directions of the mean covariates in the regression.
     table : DataFrame
@@ -116,7 +116,7 @@ class LocationShift:
             return "Environments do not differ more than by chance: anchoring has nothing to remove."
         start = "Environments differ, but mean" if self.beyond_chance else "Mean"
         return (
-            f"{start} covariates are not seen to predict where this fit errs: expect anchoring to widen predictions "
+            f"{start} covariates do not clearly predict where this fit errs: expect anchoring to widen predictions "
             "rather than to move them."
         )
 
@@ -169,7 +169,7 @@ def location_shift(
     X, y, sample_weight, offset
         As for ``fit``; or a formula and a table, and weights and offset as arrays or column names.
     environments : array, or column name of a table
-        Where rows come from, at least 6 places. With a formula, by default its anchors.
+        The place of each row, at least 6 places. With a formula, by default its anchors.
     cut : int, optional
         Cut numeric environments at their quantiles into this many groups.
     n_flips : int

@@ -44,7 +44,7 @@ class CausalParents:
     sets : DataFrame
         One row for each set that was tested: set (a tuple of names, without the mandatory ones), size, statistic, df,
         p_value, accepted, and reason, which says why a set could not be tested. Such a set has no p-value and counts as
-        accepted: the guarantee holds whatever its test would have said.
+        accepted: the guarantee holds regardless of what its test would have said.
     p_values : Series
         For each covariate the largest p-value of the sets without it (1 if one of these could not be tested). A
         covariate is a parent at each level from there up to the largest p-value of all sets.
@@ -139,7 +139,7 @@ class CausalParents:
         return answered(self.sets, level, **asked(self))
 
     def levels(self) -> pd.DataFrame:
-        """Return how the answer moves with the level, from the same tests.
+        """Return how the answer depends on the level, from the same tests.
 
         One row for each answer: it holds at levels from ``level_from`` on and below ``level_to``. In the last row every
         set is rejected.
@@ -167,7 +167,7 @@ class CausalParents:
     def sensitivity(
         self, regressions: Sequence[RegressionName | Regressor] = ("linear", "none"), n_jobs: int | None = None
     ) -> ParentsSensitivity:
-        """Return how the answer moves with level, environments and regression, and what moves the covariates.
+        """Return how the answer depends on level, environments and regression, and what shifts the covariates.
 
         The search is repeated for each environment that is left out and for each regression.
 
@@ -256,7 +256,7 @@ class CausalParents:
             return []
         if self._tested_and_accepted(()):
             given = f"given {', '.join(self.mandatory)}, " if self.mandatory else ""
-            return [f"The empty set is accepted: {given}the outcome is not seen to differ between environments."]
+            return [f"The empty set is accepted: {given}the outcome does not clearly differ between environments."]
         sets = self.defining_sets
         if sets == []:
             return ["The empty set could not be tested and counts as accepted, so that no covariate is in all of them."]
@@ -292,7 +292,7 @@ class CausalParents:
                 f"Screening left out {', '.join(self.screened_out)}: the guarantee holds if no parent is there."
             )
         if self.max_size is not None and self.max_size < len(self.candidates):
-            notes.append(f"Sets have at most {self.max_size} covariates: the guarantee holds if parents are no more.")
+            notes.append(f"Sets have at most {self.max_size} covariates: the guarantee needs at most as many parents.")
         return notes
 
     __repr__ = __str__

@@ -22,7 +22,7 @@ N_LAMBDAS = 40
 
 
 def check_screen(screen: Any, most: Any) -> None:
-    """Refuse a way of screening that there is not, and a number of terms that is not one."""
+    """Refuse an unknown way of screening, and an invalid number of terms."""
     if screen is not None and screen not in SCREENS:
         raise InputError(f"screen must be {', '.join(map(repr, SCREENS))} or None, not {screen!r}")
     whole_number(most, "n_screened", 1)

@@ -1,4 +1,4 @@
-"""How the causal parents move with the level, the environments and the regression, and what moves the covariates."""
+"""How causal parents depend on the level, the environments and the regression, and what shifts the covariates."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ParentsSensitivity", "parents_sensitivity"]
 
-NOT_MOVED = 0.05  # a covariate whose first stage has a larger p-value is not seen to move
+NOT_MOVED = 0.05  # a covariate whose first stage has a larger p-value counts as not shifted
 
 
 @dataclass(frozen=True, eq=False)
 class ParentsSensitivity:
-    """How the answer of ``causal_parents`` moves, and which environments move which covariates.
+    """How sensitive the answer of ``causal_parents`` is, and which environments shift which covariates.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class ParentsSensitivity:
         One row for each covariate and environment: shift (mean in this environment less that of the other rows, in
         standard deviations; for a numeric environment the correlation) and p_value (of no correlation).
     first_stage : FirstStage or None
-        How strongly all environments together move each covariate. Sets that differ by a covariate that is not moved
+        How strongly all environments together shift each covariate. Sets that differ by a covariate that is not shifted
         are hard to tell apart, so that "nothing found" is to be expected.
 
     See Also
@@ -100,7 +100,7 @@ class ParentsSensitivity:
 
     @property
     def remarks(self) -> list[str]:
-        """Which covariates the environments do not move."""
+        """Which covariates the environments do not shift."""
         if self.first_stage is None:
             return []
         table = self.first_stage.frame()
@@ -108,7 +108,7 @@ class ParentsSensitivity:
         if not still:
             return ["The environments shift the means of all covariates."]
         return [
-            f"The environments are not seen to shift the means of {', '.join(map(str, still))}. Sets that differ by "
+            f"The environments do not clearly shift the means of {', '.join(map(str, still))}. Sets that differ by "
             "these covariates are hard to tell apart."
         ]
 

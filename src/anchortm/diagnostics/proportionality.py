@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProportionalityTest", "proportionality_test"]
 
-AT_BOUND = 1e-9  # an increment below this, relative to the largest parameter, counts as at its bound
+AT_BOUND = 1e-9  # increments below this, relative to the largest parameter, count as being at their bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def proportionality_test(
         Names or positions of covariates; by default every column of X. To test the dummies of a factor together, pass
         them as a list: ``["age", ["stage[T.2]", "stage[T.3]"]]``.
     anchors, sample_weight, offset : optional
-        As for ``fit``; weights and offset of a table also by the names of columns. The test does not use the anchors.
+        As for ``fit``; with a table, weights and offset may be names of columns. The test does not use the anchors.
 
     See Also
     --------

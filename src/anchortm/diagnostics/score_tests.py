@@ -115,7 +115,7 @@ class ScoreTest:
         return f"Score test of invariance, {self.model}"
 
     def _verdict(self) -> str:
-        word = "explain more" if self.pvalue < 0.05 else "are not seen to explain more"
+        word = "explain more" if self.pvalue < 0.05 else "do not clearly explain more"
         how = METHODS[self.method]
         if self.method == "simulate":
             how += f", {self.simulated.size} draws"

@@ -99,7 +99,7 @@ class RandomEffects(NormalEffects):
     tau: Array  # entries of L, the Cholesky factor of their covariance
     labels: tuple[Any, ...]  # names of the clusters
     sizes: NDArray[np.intp]
-    n_nodes: int  # of ``points``, in each dimension
+    n_nodes: int  # number of ``points`` in each dimension
     error: float  # change of the gradient with more nodes, on the scale of the KKT residual; 0 without quadrature
     points: Array | None  # (clusters, nodes, effects), standardised; None if a file has too many clusters
     weights: Array | None  # (clusters, nodes)

@@ -37,7 +37,7 @@ class Decisive:
     Attributes
     ----------
     risk : {"tail", "worst", "cvar"}
-        What the risk is taken of: "tail" of squared mean residuals, the others of losses.
+        The kind of risk: "tail" is that of squared mean residuals, the others are those of losses.
     share : float
         The share of the environments that counts; 0 is the single worst one.
     reference : {"own-shift", "null", None}
@@ -49,7 +49,7 @@ class Decisive:
     weights : array
         Their multipliers, which sum to 1: the fit is one in which environments have these weights. Most are 0.
     values : array
-        What the risk is taken of: squared mean residuals, or mean losses minus their reference.
+        The values behind the risk: squared mean residuals, or mean losses minus their reference.
     offsets : array
         The reference of each environment.
     exact : array

@@ -97,7 +97,7 @@ class Shrinkage:
 
 @dataclass(frozen=True, eq=False)
 class Weighting:
-    """The rules of a fit. Shares are made from the rows at hand, so that those of a subset have shares of their own.
+    """The rules of a fit. Shares are made from the rows of the fit, so that those of a subset have shares of their own.
 
     Rules, and what goes with them, are by the names of the arguments, environment_weights and anchor_weights.
     ``copies`` says how often the bootstrap drew whole environments, which then count as often.
@@ -229,7 +229,7 @@ def _checked_shares(pairs: Any, name: str) -> dict[Any, float]:
 
 
 class Places(NamedTuple):
-    """The environment of each row that is at hand, as a code, and the names of all environments."""
+    """The environment of each available row, as a code, and the names of all environments."""
 
     codes: NDArray[np.intp]
     labels: tuple[Any, ...]
@@ -282,7 +282,7 @@ class RowWeighing(Weighing):
     data: Any  # Data
 
     def put(self, rules: Weighting | None) -> Any:
-        """Return the rows with these rules; they then know their environments, whatever becomes of the anchors."""
+        """Return the rows with these rules; they then keep their environments, even if the anchors change."""
         data = self.data
         return data._replace(weighting=rules, environments=data.environments if rules is None else data.places)
 

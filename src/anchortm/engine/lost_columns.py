@@ -98,7 +98,7 @@ def _listed(names: list[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Which parameters of a fit to all rows a fit to some of them has."""
+    """Which parameters of a fit to all rows a fit to some of them has too."""
 
     blocks: NDArray[np.bool_]  # baselines
     others: NDArray[np.bool_]  # coefficients and what follows them

@@ -72,7 +72,7 @@ class FitResult(LikelihoodFacts):
     row_kinds: dict[str, int]
     time: bool
     n_anchors: int
-    shares: Shares | None = None  # of environments, in the likelihood and in the penalty
+    shares: Shares | None = None  # shares of environments in the likelihood and in the penalty
     float_codes: tuple[str, ...] = ()
     dropped_anchors: tuple[str, ...] = ()
     dropped_classes: tuple[Any, ...] = ()
@@ -307,7 +307,7 @@ def _found(
         "penalty": solution.penalty_sum / objective.n_total,
         "convexity": objective.convexity(solution.sums, solution.xi),
         "far_from_zero": tuple(objective.far_from_zero),
-        "edf": effective_degrees(objective, solution, data.marks),  # of smooth terms, penalised or not
+        "edf": effective_degrees(objective, solution, data.marks),  # for smooth terms, penalised or not
     }
     found |= _of_rows(problem, objective)
     found |= certificate(objective, solution, others) | certainty(objective, solution)

@@ -252,7 +252,7 @@ class Specification:
 
     @property
     def roles(self) -> dict[str, str]:
-        """Return what columns of X are, by name or position, where they are no covariates."""
+        """Return the roles of the columns of X that are not covariates, by name or position."""
         named = (("anchor", self.anchor_names), ("stratum", self.strata), ("cluster", self.cluster))
         return {str(column): word for word, columns in named for column in named_columns(columns, word)}
 
@@ -280,7 +280,7 @@ class Specification:
     ) -> Penalty:
         """Return the penalty on the coefficients of these columns, and on what parts of the model ``added``.
 
-        ``known`` are means and deviations of the columns in all rows, if X is not at hand.
+        ``known`` are means and deviations of the columns in all rows, if X is not available.
         """
         strengths = (self.l1, self.l2, self.smooth, self.penalty_factor)
         return Penalty.of(*strengths, names, X, weights, marks, *added, known)

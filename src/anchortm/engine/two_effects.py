@@ -41,7 +41,7 @@ class TwoEffects(NormalEffects):
     labels: tuple[tuple[Any, ...], tuple[Any, ...]]  # names of the levels of both terms
     sizes: tuple[NDArray[np.intp], NDArray[np.intp]]  # their numbers of rows
     modes: tuple[Array, Array]  # their most likely effects
-    variances: tuple[Array, Array]  # of the effects given the data, in the Laplace approximation
+    variances: tuple[Array, Array]  # variances of the effects given the data, in the Laplace approximation
     exact: bool  # whether it is the integral itself
     n_nodes: None = None
     error: float = 0.0  # there is no quadrature

@@ -226,7 +226,7 @@ class Family(MeanOfEta):
                 raise IdentificationError("all outcomes are 0: the likelihood grows as the mean goes to 0")
             return
         if y.min() == y.max():
-            raise IdentificationError(f"all outcomes are {y[0]:g}: there is no dispersion to be estimated")
+            raise IdentificationError(f"all outcomes are {y[0]:g}: no dispersion can be estimated")
         largest = float(np.abs(y).max())
         if not SIZES[0] < largest < SIZES[1]:
             raise InputError(f"the largest outcome is {largest:g}: its square over- or underflows; rescale y")
@@ -234,7 +234,7 @@ class Family(MeanOfEta):
     def likeliest_dispersion(self, deviance: float, n: float) -> float:
         """Return the dispersion by maximum likelihood, from the deviance of rows with total weight n."""
         raise InputError(
-            f"{self.family} has no dispersion to be estimated by maximum likelihood: take dispersion='pearson'"
+            f"the dispersion of {self.family} outcomes has no maximum-likelihood estimate: use dispersion='pearson'"
         )
 
     def largest_loglik(self, deviance: float, quasi_loglik: float, n: float) -> float:

@@ -18,8 +18,8 @@ from anchortm._typing import Array
 __all__ = ["LEVELS", "continuous_crps", "discrete_crps"]
 
 TAIL = 1e-8
-MOST_TERMS = 1000  # of a sum that is computed term by term
-ALL_TERMS, FEW = 48, 12  # of a piece that is summed term by term, and of others
+MOST_TERMS = 1000  # most terms of a sum that is computed term by term
+ALL_TERMS, FEW = 48, 12  # terms of a piece that is summed term by term, and nodes of the others
 LEVELS = np.array([TAIL, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.15, 0.3, 0.5])
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 

@@ -14,7 +14,7 @@ __all__ = ["columns", "excess", "excess_alone", "half_mean_difference", "of_coun
 SERIES = 0.2  # K is summed as a series below this
 TERMS = 24
 COEFFICIENTS = np.array([2.0 * (-1.0) ** j / (j + 2) for j in range(TERMS + 1)])
-STEP, STEPS = 0.1, 400  # of the integral of ``half_mean_difference``
+STEP, STEPS = 0.1, 400  # width and half the number of steps of the integral in ``half_mean_difference``
 
 
 def columns(*values: Array) -> Array:

@@ -308,7 +308,7 @@ def family_band(
 ) -> ConfidenceBand:
     """Return the band of a model of the mean; ``at_eta`` gives its distributions from linear predictors.
 
-    All that is uncertain is eta, with the dispersion taken as known. Distributions of a family are ordered by eta, so
+    Only eta is uncertain; the dispersion is taken as known. Distributions of a family are ordered by eta, so
     that its limits give those of all probabilities and quantiles, and a pointwise band is simultaneous too.
     """
     points, tails = np.atleast_1d(np.asarray(at, dtype=np.float64)), 0.5 + np.array([-0.5, 0.5]) * level_between(level)
@@ -332,7 +332,7 @@ class _Scale:
     estimate: Array  # (n, m)
     rows: Callable[[int], tuple[Array, Array]]  # for row i: a(y) at its points, and the factor from h to this scale
     again: Callable[[int, Array, Array], Array]  # values of row i for draws of theta and of its shift
-    back: Callable[[Array], Array]  # from this scale to probabilities or quantiles
+    back: Callable[[Array], Array]  # maps this scale to probabilities or quantiles
 
 
 def _probability_scale(distribution: PredictedDistribution, points: NDArray[Any], of: Of) -> _Scale:

@@ -55,7 +55,7 @@ class Bootstrap:
     ----------
     draws : array of shape (number of fits, number of parameters)
         One row for each fit: the baseline, then the coefficients. Parameters that the resampled rows do not identify
-        are NaN, such as the coefficient of a level that only a place has which was not drawn.
+        are NaN, such as the coefficient of a level that occurs only at a place that was not drawn.
     estimate : array
         The parameters of the original fit.
     names : tuple of str
@@ -346,7 +346,7 @@ def refuse_recalibrated(result: FitResult) -> None:
     if result.recalibration is not None:
         raise InputError(
             "confidence limits of a recalibrated model are not implemented: its predictions are averages over the "
-            "shift of the place; ask the model before it was recalibrated"
+            "shift of the place; use the model as it was before"
         )
 
 

@@ -1,4 +1,4 @@
-"""Limits of quantiles where the confidence band of the curve crosses their probability, as R's survfit has them.
+"""Limits of quantiles where the confidence band of the curve crosses their probability, as R's survfit computes them.
 
 Unlike the delta method this needs no slope of the curve at the quantile: a limit is infinite where the band does not
 come to the probability, which is common for the upper limit of a median survival.

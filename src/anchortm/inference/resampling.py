@@ -79,7 +79,7 @@ def _refit(refit: Callable[[Data], T | None], data: Data, groups: Codes | None, 
 
 
 def succeeded(found: Sequence[T | None]) -> list[T]:
-    """Return the refits that did not fail; tell how many did, and raise an error if they are many."""
+    """Return the refits that succeeded; warn how many failed, and raise an error if there are many."""
     kept, n_bootstrap = [draw for draw in found if draw is not None], len(found)
     failed = n_bootstrap - len(kept)
     if failed > MOST_FAILURES * n_bootstrap:

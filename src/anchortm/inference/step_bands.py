@@ -137,8 +137,8 @@ class _Joint:
     """The joint covariance of log Lambda_0(t) and the coefficients."""
 
     steps: BaselineSteps
-    mean: Array  # of the covariates
-    slopes: Array  # of log Lambda_0 in the coefficients, at all event times
+    mean: Array  # means of the covariates
+    slopes: Array  # derivatives of log Lambda_0 in the coefficients, at all event times
     coef: Array  # the covariance of the coefficients
     shares: Array | None = None  # the influence of each row on the coefficients; None if the covariance is the model's
     weighted: Array | None = None  # the same times the weight of the row and n / (n - 1)

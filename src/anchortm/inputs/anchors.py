@@ -104,7 +104,7 @@ def anchor_columns(
         return anchors
     named = _split_columns([native(a) for a in anchors] if isinstance(anchors, (list, tuple)) else native(anchors))
     if not named:
-        raise InputError("anchors has no columns: pass at least one, or none with xi=0")
+        raise InputError("anchors has no columns: pass at least one column, or set xi=0 and leave anchors out")
     factors, levels, numeric = [], [], []
     factor_names, column_names = [], []
     for position, (name, column) in enumerate(named):
@@ -242,7 +242,7 @@ def _factor_of_objects(values: NDArray[Any], what: str) -> tuple[Codes, NDArray[
         raise InputTypeError(f"{what} has entries such as {nested!r}: give one number or word for each row")
     if all(isinstance(x, (float, Decimal, np.floating)) for x in values):
         return None
-    return _factor_of_words(np.array([str(x) for x in values], dtype=object))  # each as long as it is
+    return _factor_of_words(np.array([str(x) for x in values], dtype=object))  # words keep their full length
 
 
 def _factor_of_words(words: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:

@@ -142,7 +142,7 @@ class Clusters(NamedTuple):
         return self._replace(codes=self.codes[rows], Z=self.Z[rows])
 
     def check(self, single: bool) -> None:
-        """Refuse clusters from which it cannot be learned how clusters differ; ``single``: rows alone can show it."""
+        """Refuse clusters that do not show how clusters differ; ``single``: clusters of one row can show it too."""
         column, sizes = self.effects.cluster, self.sizes
         if (sizes > 0).sum() < 2:
             raise IdentificationError(f"there is a single cluster of {column}: random effects need several")

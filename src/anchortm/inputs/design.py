@@ -215,7 +215,7 @@ def _matrix(X: Any) -> Array:
 
 
 def _from_sparse(X: Any) -> Design:
-    """Return a sparse matrix as a wide one; adjacent dummies of which no row has two become a factor."""
+    """Return a sparse matrix as a wide one; adjacent dummies that never occur together become a factor."""
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise InputTypeError(f"sparse X must be a matrix of real numbers, not of {X.dtype} with {X.ndim} dimensions")
     columns = sp.csc_matrix(X, dtype=np.float64)
@@ -242,7 +242,7 @@ def _from_sparse(X: Any) -> Design:
     dense_at, sparse_at = np.flatnonzero(full), np.flatnonzero(~full & ~own)
     if sparse_at.size > MAX_SPARSE:
         raise InputError(
-            f"X has {sparse_at.size} sparse columns beside the dummies of its largest factor, more than {MAX_SPARSE}; "
+            f"X has {sparse_at.size} sparse columns besides the dummies of its largest factor, more than {MAX_SPARSE}; "
             "put the dummies of one factor side by side, or merge levels"
         )
     matrix = WideMatrix(

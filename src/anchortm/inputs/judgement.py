@@ -68,7 +68,7 @@ class Judgement:
 
     @property
     def good(self) -> NDArray[np.intp] | slice:
-        """Positions of the rows that nothing is known against."""
+        """Positions of the rows without a known problem."""
         return np.flatnonzero(~self.bad) if self.bad.any() else slice(None)
 
     @property
@@ -146,7 +146,7 @@ class Judgement:
             Returns the code and the name of the level as which unknown ones are read.
         """
         self.refuse(own < 0, f"{name} is missing")
-        place = np.append(place, 0)  # of missing ones
+        place = np.append(place, 0)  # the place of missing levels
         unseen = np.flatnonzero(place < 0)
         code, called = stand_in() if unseen.size and self.unknown != "error" else (0, None)
         for k, rows in _places(own, unseen):

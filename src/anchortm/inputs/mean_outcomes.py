@@ -28,7 +28,7 @@ def check_rows(response: Response, family: Family) -> None:
     """Refuse truncated and censored rows, and outcomes that the family does not have."""
     y = response.upper
     if response.truncated.any():
-        raise InputError("AnchorGLM takes no truncated rows: use CountRegression or another transformation model")
+        raise InputError("AnchorGLM does not take truncated rows: use CountRegression or another transformation model")
     if family.discrete:
         below = np.where(np.isneginf(response.lower), -1.0, response.lower)
         _refuse(below != y - 1.0, "is a censored count, and AnchorGLM takes exact ones: use CountRegression")

@@ -105,9 +105,9 @@ _PENALISED = (
     "distribution; set the penalty to 0, or choose xi by a search"
 )
 
-_KINKED = "the loss has kinks, and its minimum no normal distribution, even with many rows; use kind='bootstrap'"
+_KINKED = "the loss has kinks, so its minimum is not normally distributed, even with many rows; use kind='bootstrap'"
 
-_APART = "the rows of other sites are not at hand"
+_APART = "the rows of other sites are not available"
 _AT_SITES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "sites",
@@ -157,7 +157,7 @@ REASONS: dict[frozenset[str], str] = {
     for first, others, reason in (
         ("score_test", ("l1", "l2", "smooth"), _PENALISED),
         ("target", ("infinite", "negative", "path", "left_out", "searches"), _TARGET_IS_XI),
-        ("target", ("proxies",), "the covariance of a target is that of anchors without errors; leave one of them out"),
+        ("target", ("proxies",), "the covariance of a target is for anchors without errors; leave one of them out"),
         (
             "proxies",
             ("infinite", "negative"),
@@ -235,12 +235,12 @@ REASONS: dict[frozenset[str], str] = {
         (
             "target",
             ("environment_weights", "anchor_weights", "tail", "worst"),
-            "the penalty of a target is that of numeric anchors whose rows count alike; leave one of them out",
+            "a target is implemented for numeric anchors whose rows count alike; leave one of them out",
         ),
         (
             "proxies",
             ("environment_weights", "anchor_weights", "tail", "worst"),
-            "the penalty of proxies is that of numeric anchors whose rows count alike; leave one of them out",
+            "proxies are implemented for numeric anchors whose rows count alike; leave one of them out",
         ),
         ("tail", ("scale",), "residuals of the scale are penalised in all environments; leave one of them out"),
         ("tail", ("l1",), "kinks of coefficients and of environments are not implemented together; use l2"),
@@ -265,18 +265,18 @@ REASONS: dict[frozenset[str], str] = {
         (
             "batches",
             ("places",),
-            "they are estimated from h of left-out rows, which must be at hand; read the table into memory first",
+            "they are estimated from h of left-out rows, which must be available; read the table into memory first",
         ),
         ("boosting", ("scale",), "trees that change the scale of h are not implemented; use strata or varying effects"),
-        ("boosting", ("random",), "trees beside random effects are not implemented; give the clusters as anchors"),
+        ("boosting", ("random",), "trees with random effects are not implemented; give the clusters as anchors"),
         ("boosting", ("l1",), "boosting selects covariates by the splits of its trees; leave it out, or use l2"),
         ("boosting", ("partial",), "a partial likelihood is not a sum over rows; use ProportionalHazards"),
         ("boosting", ("batches",), "each split of a tree needs the rows of its node; read the table into memory first"),
         (
             "boosting",
             ("infinite",),
-            "in the limit residuals must be uncorrelated with the anchors, and no sum of a few trees need make them "
-            "so; set xi to a large finite number",
+            "in the limit residuals must be uncorrelated with the anchors, and a sum of a few trees does not "
+            "guarantee this; set xi to a large finite number",
         ),
         (
             "boosting",

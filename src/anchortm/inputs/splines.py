@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 FEWEST, MOST = 3, 50  # columns that a smooth term can have
-_weights: ContextVar[Array | None] = ContextVar("weights", default=None)  # of the rows that terms learn from
+_weights: ContextVar[Array | None] = ContextVar("weights", default=None)  # weights of the rows that terms learn from
 WAVE = (2.0 * math.pi) ** 4
 ROWS = 2048  # rows computed at a time, so that they stay in the cache
 CLOSE = 1e-6  # relative error up to which values in a file are consistent

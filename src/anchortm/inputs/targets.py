@@ -30,15 +30,15 @@ ONE_HOT = (
 class TargetShift:
     """The mean and the covariance of numeric anchors at a target, for the argument ``target`` of a model.
 
-    Both are those of the anchors as they are passed to ``fit``. A mean that is not given is that of the training rows,
-    and so is a covariance.
+    Both refer to the anchors as they are passed to ``fit``. If the mean or the covariance is not given, that of the
+    training rows is used.
 
     Parameters
     ----------
     mean : mapping, series, array or number, optional
         Means of the anchors at the target, by name or in the order of the anchor columns.
     covariance : frame, mapping of mappings, array or number, optional
-        Covariance matrix of the anchors at the target, around their means there. A matrix of zeros says that the
+        Covariance matrix of the anchors at the target, around their means there. A matrix of zeros means that the
         anchors will have exactly these means.
 
     See Also
@@ -124,8 +124,8 @@ class Proxies:
     Parameters
     ----------
     W, Z : name, position or list of them
-        The anchor columns that are the first and the second measurement, as many of each. Together they are all
-        anchor columns.
+        The anchor columns that are the first and the second measurement, the same number of each. Together they are
+        all anchor columns.
 
     See Also
     --------
@@ -278,9 +278,7 @@ def _positive(matrix: Array) -> Array:
     if not symmetric or impossible or lowest < -NOT_NEGATIVE * matrix.shape[0]:
         why = "it is not symmetric" if not symmetric else f"an eigenvalue of its correlations is {lowest:.3g}"
         why = "a variance is negative, or one of 0 has covariances" if impossible else why
-        raise InputError(
-            f"covariance is not that of a distribution: {why}; variances and correlations must go together"
-        )
+        raise InputError(f"covariance is not a valid covariance matrix: {why}; correct its variances or correlations")
     return np.asarray(0.5 * (matrix + matrix.T))
 
 
@@ -292,7 +290,7 @@ def _in_order(matrix: Array, own: Names, wanted: Names) -> Array:
         return matrix
     if set(own) != set(wanted):
         raise InputError(
-            f"mean is that of {', '.join(wanted)}, covariance that of {', '.join(own)}: give the same ones"
+            f"mean names the anchors {', '.join(wanted)}, covariance names {', '.join(own)}: give the same ones"
         )
     at: list[int] = [own.index(name) for name in wanted]
     return matrix[np.ix_(at, at)]

@@ -28,7 +28,7 @@ __all__ = ["Intercepts", "TwoTerms", "make_two_terms"]
 
 Codes = NDArray[np.intp]
 
-MOST_LEVELS = 3000  # of the smaller term; its matrix is dense
+MOST_LEVELS = 3000  # most levels of the smaller term, whose matrix is dense
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Intercepts(Effects):
 class TwoTerms(NamedTuple):
     """The levels of each row in two groupings, and the groups of rows that are connected through them."""
 
-    codes: Codes  # of connected groups
-    labels: tuple[Any, ...]  # of connected groups, numbers
+    codes: Codes  # codes of connected groups
+    labels: tuple[Any, ...]  # numbers of connected groups
     Z: Array  # columns of the effects: 1, or -1 where they lower h
     effects: Intercepts
     own: NDArray[np.intp]  # (n, 2), codes of the levels
@@ -78,7 +78,7 @@ class TwoTerms(NamedTuple):
         return self._replace(codes=self.codes[rows], Z=self.Z[rows], own=self.own[rows])
 
     def check(self, single: bool) -> None:
-        """Refuse levels from which it cannot be learned how they differ; ``single``: rows alone can show it."""
+        """Refuse levels that do not show how levels differ; ``single``: levels of one row can show it too."""
         for codes, name in zip(self.own.T, self.effects.names, strict=True):
             sizes = np.bincount(codes)
             if (sizes > 0).sum() < 2:

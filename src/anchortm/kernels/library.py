@@ -1,4 +1,4 @@
-"""The compiled kernels, if they are there and wanted.
+"""The compiled kernels, if they are available and not switched off.
 
 ``ANCHORTM_KERNELS=numpy`` in the environment does without them, ``ANCHORTM_KERNELS=compiled`` insists on them. The
 choice is made once, when this module is imported.

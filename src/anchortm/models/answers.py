@@ -170,7 +170,7 @@ class Inference(EstimatorInNotebook, Times):
         """Return fits to resampled data.
 
         All fits use the basis of this fit. Parameters that a resampled data set does not identify are NaN in its draw,
-        such as the coefficient of a level that only one place has, which was not drawn. Resampled data sets to which
+        such as the coefficient of a level that occurs only at a place that was not drawn. Resampled data sets to which
         the model cannot be fitted at all are skipped with a warning; if they are more than a tenth, an error is raised.
 
         Parameters

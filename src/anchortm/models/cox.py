@@ -344,7 +344,7 @@ class CoxPH(Regressor, TransformationModel):  # noqa: D101
         simultaneous : bool
             Whether the band of a row covers all points in ``at`` at once, instead of each one separately.
         uncertainty : {"hessian", "sandwich", "bootstrap"} or Bootstrap, optional
-            "hessian" is the variance under the model, as R's ``survfit`` has it; it needs xi = 0 and a fit without
+            "hessian" is the variance under the model, as in R's ``survfit``; it needs xi = 0 and a fit without
             penalties, and is the default there. "sandwich" uses the influence of each row on the coefficients and on
             the baseline, and is the default otherwise. A bootstrap gives percentiles.
         offset : array, optional

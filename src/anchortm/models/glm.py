@@ -322,7 +322,7 @@ class AnchorGLM(Regressor, TransformationModel):  # noqa: D101
         X, offset, n_rows
             As for ``predict``.
         conditional : bool
-            Of models with random effects. By default rows belong to new clusters: their distributions are averaged
+            For models with random effects. By default rows belong to new clusters: their distributions are averaged
             over the normal distribution of the effects. If True, rows from clusters of the fit are averaged over the
             posterior distribution of their cluster's effects instead.
         trials : int or array, optional

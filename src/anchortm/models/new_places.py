@@ -99,7 +99,7 @@ class NewPlaces(AtPlaces, FittedAttributes):
         if not check_place(place):
             return self.new_rows_
         if self.result_.recalibration is not None:
-            raise InputError('place="new" is for the model before it was recalibrated: this one knows its place')
+            raise InputError('place="new" needs the model before recalibration: this one is recalibrated to its place')
         return replace(self.new_rows_, law=NormalShift(0.0, self.place_sd_rowwise_))
 
     @property

@@ -1,4 +1,4 @@
-"""Pipelines of scikit-learn that answer what their last step, a model of this package, answers."""
+"""Pipelines of scikit-learn that have the methods of their last step, a model of this package."""
 
 from __future__ import annotations
 

@@ -123,14 +123,14 @@ class Predictions(Quantiles, Likelihoods):
         n_rows : int, optional
             Number of rows to predict for ``X=None``; by default 1.
         conditional : bool
-            Of models with random effects. By default the distribution is that of a row from a new cluster: it is
+            For models with random effects. By default the distribution is that of a row from a new cluster: it is
             averaged over the normal distribution of the random effects. If True, rows from clusters of the fit are
             averaged over the posterior distribution of their cluster's effects instead.
         on_bad_rows : {"error", "mark"}
             What to do if rows cannot be predicted, because values are missing or infinite, or levels or strata are
             unknown to the fit: raise an error, or predict the others and mark these.
         unknown : {"error", "baseline", "rare"}
-            How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
+            How to treat levels of covariates that the fit has not seen: as an error, as the reference level of their
             coding, or as the level that was rarest in the fit. A warning counts the rows.
         place : {"average", "new"}
             Whether rows come from an average place of the fit, or from a new place whose h is shifted by an unknown

@@ -1,4 +1,4 @@
-"""The method of fitted models that moves them to a new place by a few of its rows."""
+"""The method that recalibrates fitted models at a new place with a few of its rows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Recalibrated(Spread):
         floor: float = 0.2,
         scale_prior: float = 0.0625,
     ) -> Self:
-        """Return the fitted model recalibrated at a new place, by a few rows from there with known outcomes.
+        """Return the fitted model recalibrated at a new place, with a few rows from there with known outcomes.
 
-        The new place shifts h by an unknown amount, whose distribution before any row is seen has mean 0 and the
-        variance ``prior``. The rows say where it probably lies, and predictions are averaged over what is still
-        possible. Without rows they are those for a place about which nothing is known; many rows leave a single shift.
+        The new place shifts h by an unknown amount, whose prior distribution has mean 0 and variance ``prior``. The
+        rows update it, and predictions are averaged over the posterior distribution. Without rows they are those for
+        a place about which nothing is known; with many rows the shift is practically known.
 
         Parameters
         ----------
@@ -43,9 +43,9 @@ class Recalibrated(Spread):
             given.
         what : {"auto", "shift", "shift+scale", "baseline"}
             What differs at the new place. "shift": the level of h. "shift+scale": also how wide outcomes scatter.
-            "baseline": the whole baseline, while coefficients stay. "auto" takes as many rows from each place of the
-            fit that was left out, and chooses what predicts its other rows best; the shift, unless another is better
-            by more than its standard error. It needs the rows of the fit, and without them takes the shift.
+            "baseline": the whole baseline, while coefficients stay. "auto" leaves out each place of the fit,
+            recalibrates with as many of its rows, and chooses what predicts its other rows best: the shift, unless
+            another is better by more than its standard error. Without the rows of the fit it takes the shift.
             Generalised linear models, ``CoxPH`` and models with random effects have the shift only.
         prior : "places" or float
             Variance of the shift between places, on the scale of h. "places" takes ``place_sd_`` of the fit, or the

@@ -77,7 +77,7 @@ class Spread(Inference):
         n_jobs: int | None = None,
         progress: bool | None = None,
     ) -> Self:
-        """Return a copy of the fitted model with the spread that suits places which it was not fitted to.
+        """Return a copy of the fitted model with the spread that suits left-out places.
 
         Each environment is left out in turn, the model is fitted to the others, and the factor of the spread is chosen
         for the negative log-likelihood of the left-out environments, less that of a model without covariates.
@@ -87,9 +87,9 @@ class Spread(Inference):
         X, y : covariates and outcome
             The rows of the fit; or a formula and a table.
         environments : array, or column name of a table
-            Where rows come from. With a formula, by default its anchors.
+            The place of each row. With a formula, by default its anchors.
         objective : {"mean", "worst"} or float
-            What is smallest at the chosen factor: the mean over left-out environments, the worst of them, or a
+            What the chosen factor minimises: the mean over left-out environments, the worst of them, or a
             quantile. Environments of fewer than 10 rows, or 5 events, count in the mean only.
         anchors, sample_weight, offset, n_jobs, progress
             As for ``leave_one_environment_out``.

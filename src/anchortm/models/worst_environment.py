@@ -172,7 +172,7 @@ class WorstEnvironment(TransformationModel):
         return self._checked()._problem_type
 
     def _checked(self) -> TransformationModel:
-        """Return the model; raise an error if it is none that can be wrapped."""
+        """Return the model; raise an error if it cannot be wrapped."""
         if not isinstance(self.model, TransformationModel) or isinstance(self.model, WorstEnvironment):
             raise InputTypeError(
                 f"model must be an estimator of this package, such as ContinuousProbit(), not {self.model!r}"
@@ -234,7 +234,7 @@ class WorstEnvironment(TransformationModel):
             raise InputError("requires y to be passed, but the target y is None: fit(X, y)")
         if anchors is not None and environments is not None and not _same(anchors, environments):
             raise InputError(
-                "WorstEnvironment has no anchors beside its environments, and here they differ: pass environments only"
+                "WorstEnvironment takes its environments as anchors, but here the two differ: pass environments only"
             )
         places = anchors if environments is None else environments
         return self._problem_type.of(self.specification(), X, y, places, sample_weight, offset)

@@ -76,7 +76,7 @@ def compare_strategies(
     anchors : array, frame or list of columns, optional
         Anchors of the fits; by default the environments.
     environments : array, or column name of a table, optional
-        Where rows come from; by default the anchors.
+        The place of each row; by default the anchors.
     design : {"like", "further"} or both, optional
         "like" leaves out one environment after another: how good are predictions at a place like these? "further"
         leaves out the outermost environments together: how good are they at a place further out than those of the fit?
@@ -108,7 +108,7 @@ def compare_strategies(
 
     Notes
     -----
-    Whatever a strategy tunes, it tunes inside the training environments: by the same design, or by leaving out one
+    Strategies are tuned inside the training environments only: by the same design, or by leaving out one
     environment where fewer than 8 remain. The left-out rows play no part in it.
 
     Examples
@@ -221,11 +221,11 @@ def _strategies(wanted: Sequence[str | Strategy] | None) -> list[Strategy]:
 
 
 def _designs(design: str | Sequence[str] | None, places: Places, new: Any) -> list[str]:
-    """Return the designs; say so if rows of the new place have no use in them."""
+    """Return the designs; warn if they cannot use rows of the new place."""
     if design is None:
         names = list(DESIGNS if places.n >= FEWEST else DESIGNS[:1])
         if new is not None and "further" not in names:
-            warn(f"there are {places.n} environments, fewer than {FEWEST}: new is not used", AnchorTMWarning)
+            warn(f"there are {places.n} environments, fewer than {FEWEST}, so new is not used", AnchorTMWarning)
         return names
     names = listed(design, "design", DESIGNS)
     unknown = [name for name in names if name not in DESIGNS]

@@ -83,8 +83,8 @@ class Comparison:
             minus that of maximum likelihood (lower is better), and ``spread``, the share of it that a change of the
             width alone explains; ``crps``; ``coverage`` and ``width`` of 90 % intervals; ``mae``, the mean absolute
             error of medians in rows with known outcomes; for times also ``events``, ``concordance`` and ``brier``, at
-            the median event time. Of these scores those that were asked for; NaN where a model does not have one.
-            ``xi`` and ``factor`` (of the spread) are what was used. ``ranked`` says whether the environment is large
+            the median event time. Only scores that were asked for; NaN where a model does not have one.
+            ``xi`` and ``factor`` (of the spread) are the values used. ``ranked`` says whether the environment is large
             enough to be compared by itself, ``note`` why a strategy failed, or which column its fit does without.
         """
         import pandas as pd

@@ -1,4 +1,4 @@
-"""Sets that keep their promise at a new place: conformal prediction with places as units."""
+"""Sets with a coverage guarantee at a new place: conformal prediction with places as units."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["ConformalPredictor"]
 
 
 class ConformalPredictor(Calibrated):
-    """Intervals, sets and lower bounds that hold at a new place, whatever is wrong with the model.
+    """Intervals, sets and lower bounds with valid coverage at a new place, even if the model is wrong.
 
     The model is fitted to some places and its predictions are compared with the outcomes of others, which the fit has
-    not seen. Sets are as wide as these outcomes need. The promise holds if the new place and the places at hand are
-    exchangeable: as if all were drawn from one population of places. Rows of one place may depend on each other.
+    not seen. Sets are as wide as these outcomes need. The coverage is guaranteed if the new place and the given places
+    are exchangeable: as if all were drawn from one population of places. Rows of one place may depend on each other.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class ConformalPredictor(Calibrated):
         Any model of this package, a search such as ``XiSearchCV``, or a pipeline that ends in one. It is not changed.
         A search is repeated in each fit, so that what it chooses does not depend on the places that are scored.
     level : float
-        Share of rows that sets are to cover.
+        Share of rows that sets should cover.
     guarantee : {"average", "places"}
         "average": a row of a new place is covered with a probability of at least ``level``. "places": in at least a
         share ``share`` of new places, at least a share ``level`` of the rows is covered.
@@ -44,9 +44,9 @@ class ConformalPredictor(Calibrated):
         Share of new places for ``guarantee="places"``.
     method : {"split", "loeo", "full"}
         "split" fits the model to half of the places, drawn at random, and calibrates on the others. "loeo" leaves out
-        one place after another and predicts by all of these fits: jackknife+ for "average", for which only
+        one place after another and predicts with all of these fits: jackknife+ for "average", for which only
         ``2 level - 1`` is guaranteed, and jackknife-minmax for "places". "full" leaves out one place after another and
-        predicts by the fit to all places: sets are often shortest, but nothing is guaranteed.
+        predicts with the fit to all places: sets are often shortest, but nothing is guaranteed.
     random_state : int
         Seed of the random halves.
     cut : int, optional
@@ -69,7 +69,7 @@ class ConformalPredictor(Calibrated):
     nominal_level_ : float
         1 - exp(-threshold_): the level that the model's own central intervals need to keep the promise.
     places_needed_ : int
-        Number of places to calibrate on below which sets are infinite.
+        Smallest number of calibration places; with fewer, sets are infinite.
     training_environments_, calibration_environments_ : array
         The places of the fit, and those that were scored.
     notes_ : tuple of str
@@ -187,8 +187,8 @@ class ConformalPredictor(Calibrated):
         found, promise = self.calibration_, self._promise()
         if both and found.censored:
             raise InputError(
-                f"{found.censored} outcomes are censored, so that only lower_bound is available: how late events are "
-                "that nobody has waited for cannot be known from these rows without a model of the censoring"
+                f"{found.censored} outcomes are censored, so that only lower_bound is available: these rows do not "
+                "show how late censored events are, unless the censoring is modelled too"
             )
         if on_bad_rows not in ("error", "mark"):
             raise InputError(f"on_bad_rows must be 'error' or 'mark', not {on_bad_rows!r}")
@@ -222,7 +222,7 @@ class ConformalPredictor(Calibrated):
         Returns
         -------
         lower, upper : arrays of shape (n,)
-            Of ordinal models, the first and the last class. Infinite if there are too few places: a warning says how
+            For ordinal models, the first and the last class. Infinite if there are too few places: a warning says how
             many are needed.
         """
         ends = self._ends(X, True, offset, trials, on_bad_rows, unknown)

@@ -29,7 +29,7 @@ Codes = NDArray[np.intp]
 
 METHODS = ("split", "loeo", "full")
 FEWEST_TO_FIT = 2  # places that the model is fitted to before calibration gets more than half of all
-MOST_CELLS = 4_000_000  # of a table of left-out ends
+MOST_CELLS = 4_000_000  # most cells of a table of left-out ends
 
 
 class Scored(NamedTuple):
@@ -234,7 +234,7 @@ def _calibration(
 
 
 def _notes(scored: list[Scored]) -> list[str]:
-    """Return what is to be said about rows that no fit could predict."""
+    """Return notes about rows that no fit could predict."""
     bad = sum(int(one.bad.sum()) for one in scored)
     if not bad:
         return []
@@ -256,7 +256,7 @@ def _left_out(rows: PlaceRows, kept: bool, e: int) -> Fold:
     own = rows.rows_in(e)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AnchorTMWarning)  # the fit to all places has told
+            warnings.simplefilter("ignore", AnchorTMWarning)  # the fit to all places has warned already
             model = rows.fit(np.flatnonzero(rows.groups != e))
         return Fold(_without_rows(model) if kept else None, _scored(rows, model, own))
     except (AnchorTMError, ArithmeticError, np.linalg.LinAlgError) as error:

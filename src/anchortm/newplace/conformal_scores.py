@@ -22,7 +22,7 @@ Codes = NDArray[np.intp]
 
 GUARANTEES = ("average", "places")
 LOG_2 = math.log(2.0)
-ROUNDING = 1e-10  # of sums of shares; of tail probabilities, whose sets then hold the outcomes that set the threshold
+ROUNDING = 1e-10  # in sums of shares, and in tail probabilities: sets then hold the outcomes that set the threshold
 TAIL = 1.0 - 1e-12
 
 
@@ -155,4 +155,4 @@ def between_quantiles(lower: Array, upper: Array, shares: Array, beyond: float) 
         return np.asarray(np.take_along_axis(ends, np.take_along_axis(order, at[:, None], 1), 1)[:, 0])
 
     ends = first(lower), -first(-upper)
-    return np.minimum(*ends), np.maximum(*ends)  # below a level of 1/2 they may have crossed
+    return np.minimum(*ends), np.maximum(*ends)  # at levels below 1/2 they may have crossed

@@ -64,7 +64,7 @@ class Calibrated(EstimatorInNotebook, BaseEstimator):
 
     @property
     def places_needed_(self) -> int:
-        """Return the number of places to calibrate on below which sets are infinite."""
+        """Return the smallest number of calibration places; with fewer, sets are infinite."""
         return self._promise().needed
 
     @property

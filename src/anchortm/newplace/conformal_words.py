@@ -15,7 +15,7 @@ INSTEAD = {"average": "or lower level", "places": "or lower share"}
 
 
 def percent(value: float) -> str:
-    """Return a share as text, with as many digits as a share below 1 needs to be told from it."""
+    """Return a share as text, with enough digits that a share below 1 does not look like 1."""
     digits = next((d for d in range(3, 9) if value >= 1.0 or float(f"{100.0 * value:.{d}g}") < 100.0), 9)
     return f"{100.0 * value:.{digits}g} %"
 

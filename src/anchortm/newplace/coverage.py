@@ -42,7 +42,7 @@ class PlaceCoverage:
     rows : list of dict
         The rows of the table that ``frame`` returns.
     level : float
-        Share of rows that the sets are to cover.
+        Share of rows that the sets should cover.
     sets : str
         What the sets are: "intervals" or "lower bounds".
     calibration : bool

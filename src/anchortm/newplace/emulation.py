@@ -1,4 +1,4 @@
-"""What differs at a new place, chosen by places of the fit that are left out in turn.
+"""Choose what differs at a new place, by leaving out the places of the fit in turn.
 
 Each place is left out, a few of its rows are drawn as if they were those of the new place, the fit to the others is
 recalibrated by them in every way, and its other rows are predicted. So the choice is one for as many rows as there are.
@@ -28,7 +28,7 @@ from anchortm.selection.splits import Split, fits_at
 
 __all__ = ["Choice", "choose", "emulated"]
 
-DRAWS = 6  # of the few rows of a place
+DRAWS = 6  # draws of the few rows of a place
 REST = 5  # rows of a place that must be left to predict
 FEWEST, MOST = 3, 40  # places that the choice needs, and that it takes
 
@@ -45,7 +45,7 @@ class Choice:
 
 
 def choose(model: Any, plan: Plan, m: int, offset: Any) -> Choice:
-    """Return what to fit to m rows of a new place; a shift, unless the places of the fit speak clearly for another."""
+    """Return what to fit to m rows of a new place; a shift, unless the places of the fit clearly support another."""
     result: FitResult = model.result_
     ways = [what for what in WAYS if why_not(result, what) is None]
     ways = [what for what in ways if what != "shift+scale" or offset is None]
@@ -54,14 +54,16 @@ def choose(model: Any, plan: Plan, m: int, offset: Any) -> Choice:
     try:
         problem: Problem = model.problem_
     except UnavailableError:
-        return Choice("shift", "the rows of the fit, on which others are tried, are not at hand")
+        return Choice("shift", "the rows of the fit, needed to try other ways, are not available")
     if not problem.data.in_memory or problem.data.places is None:
-        return Choice("shift", "the fit has no places on which others are tried")
+        return Choice("shift", "the fit has no places to try other ways on")
     groups = problem.data.places.codes
     sizes = np.bincount(groups)
     sites = np.flatnonzero(sizes >= m + REST)
     if sites.size < FEWEST:
-        return Choice("shift", f"fewer than {FEWEST} places of the fit have {m + REST} rows, on which others are tried")
+        return Choice(
+            "shift", f"fewer than {FEWEST} places of the fit have the {m + REST} rows needed to try other ways"
+        )
     if sites.size > MOST:
         sites = np.sort(np.random.default_rng(0).choice(sites, MOST, replace=False))
     table = emulated(problem, result, groups, sites.tolist(), plan, m, ways)

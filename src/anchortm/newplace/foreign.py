@@ -90,7 +90,7 @@ class ForeignRows:
     def refuse_offset(self, name: str) -> None:
         """Refuse an offset, which most estimators do not know."""
         if self.offset is not None:
-            raise InputError(f"{name} takes no offset: add it to the covariates, or leave this strategy out")
+            raise InputError(f"{name} does not take an offset: add it to the covariates, or leave this strategy out")
 
     def take(self, rows: NDArray[np.intp]) -> tuple[Any, Array | None]:
         """Return covariates and weights of some rows."""
@@ -168,7 +168,7 @@ def fitted(estimator: Any, X: Any, y: Any, weights: Array | None, **more: Any) -
             more["sample_weight"] = weights
         else:
             name = type(last_step(estimator)).__name__
-            warn(f"{name} takes no sample_weight: it is fitted without weights", AnchorTMWarning)
+            warn(f"{name} does not take sample_weight: it is fitted without weights", AnchorTMWarning)
     made = copied(estimator)
     made.fit(X, y, **{argument_of_last(estimator, name): value for name, value in more.items()})
     return made

@@ -36,7 +36,7 @@ from anchortm.predict import Distribution, PiecewiseDistribution, StepDistributi
 
 __all__ = ["ForeignKind", "Predict", "kind_of"]
 
-FOLDS = 5  # in which environments are left out for the errors of a regressor
+FOLDS = 5  # folds of environments that are left out to find the errors of a regressor
 QUANTILE_PARAMETERS = (  # argument and value that make a regressor one of quantiles, and the argument of the level
     ("loss", "quantile", "quantile"),
     ("loss", "quantile", "alpha"),
@@ -44,7 +44,7 @@ QUANTILE_PARAMETERS = (  # argument and value that make a regressor one of quant
     ("objective", "reg:quantileerror", "quantile_alpha"),  # XGBoost
 )
 
-Predict = Callable[[Any, Mapping[str, Any]], Distribution]  # of covariates, and an offset or trials by name
+Predict = Callable[[Any, Mapping[str, Any]], Distribution]  # takes covariates, and an offset or trials by name
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from anchortm.newplace.emulation import Choice, choose
 
 __all__ = ["Asked", "Recalibration", "default_prior", "moved_to_place"]
 
-SHARE = 0.1  # of the variance of rows: the prior variance of a shift if nothing is known
+SHARE = 0.1  # default prior variance of a shift, as a share of the variance of rows
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def moved_to_place(
         prior, source = prior_of(model if trees is None else trees, result, asked.prior)
     plan, choice = asked.plan(prior, source, cluster), Choice(asked.what)
     if asked.what == "auto":
-        only = Choice("shift", "trees would have to be grown again without each place to try others")
+        only = Choice("shift", "trees would have to be grown again without each place to try other ways")
         choice = choose(model, plan, place.n_rows, offset) if trees is None else only
         plan = replace(plan, what=choice.what)
     moved = place.moved(model, result, plan)
@@ -165,7 +165,7 @@ def new_cluster(model: Any, result: FitResult, X: Any, n: int) -> str:
     if found > 1:
         raise InputError(
             f"the rows belong to {found} clusters of {cluster}, but with random effects a new place is one cluster, "
-            "whose effect its rows tell: pass the rows of one, or recalibrate a model without random effects"
+            "whose effect comes from its rows: pass the rows of one, or recalibrate a model without random effects"
         )
     return cluster
 
@@ -236,7 +236,7 @@ def read_place(model: Any, X: Any, y: Any, n: int, offset: Any, sample_weight: A
     if result.basis.kind not in ("constant", "step"):
         response, theta, shift = new.outcome_and_parts(X, y, offset)
         rows = PlaceRows(response, theta, shift, weights, new.take_apart(X, n)[1]).take(kept)
-    elif result.quasi:  # rows say less than their family lets them
+    elif result.quasi:  # overdispersed rows carry less information than their family says
         shifted = ShiftedMeans.of(replace(result.link, dispersion=1.0), *new.eta_and_outcome(X, y, offset))
         own = (np.ones(kept.size) if own is None else own) / result.link.dispersion
     return Place(shifted.part(kept), rows, own, total)

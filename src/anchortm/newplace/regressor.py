@@ -1,4 +1,4 @@
-"""A strategy that wraps any regressor or survival model, so that it stands in the table of a comparison."""
+"""A strategy that wraps any regressor or survival model, so that a comparison can include it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ LEVELS = (0.05, *(k / 10 for k in range(1, 10)), 0.95)
 class Regressor(Strategy):
     """Any regressor or survival model that yields quantiles or a distribution, or only a prediction.
 
-    What the estimator has decides how it is used; the first of these counts:
+    How it is used depends on what the estimator has; the first match counts:
 
-    - ``predict_distribution(X)``, as all models of this package, also boosted ones: as it is. The curves of ``CoxPH``
-      have steps, and are read as survival curves.
+    - ``predict_distribution(X)``, as all models of this package, also boosted ones: used as it is. The curves of
+      ``CoxPH`` have steps, and are read as survival curves.
     - a quantile loss, as ``HistGradientBoostingRegressor(loss="quantile")``, ``GradientBoostingRegressor`` and
       ``QuantileRegressor``: a copy is fitted at each of ``levels``.
     - ``predict(X, quantiles=...)``, as quantile forests: one fit predicts all levels.
@@ -44,7 +44,7 @@ class Regressor(Strategy):
     Parameters
     ----------
     estimator : estimator
-        Not fitted. It is copied for each fit.
+        An unfitted estimator, which is copied for each fit.
     name : str, optional
         In tables and plots; by default the name of its class.
     levels : sequence of float

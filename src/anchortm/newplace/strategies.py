@@ -1,6 +1,6 @@
 """Strategies: ways to predict the outcomes of an environment that gave no rows to the fit.
 
-A strategy sees the training environments only, and whatever it tunes it tunes inside them. A new strategy is a class
+A strategy sees the training environments only, and tunes inside them. A new strategy is a class
 with a ``name`` and a ``fit`` that takes a ``Training`` and returns something with ``predict_distribution``.
 """
 
@@ -71,7 +71,7 @@ class Strategy(ABC):
     2  twice as wide        0.14
     """
 
-    name: ClassVar[str]  # in tables and plots
+    name: ClassVar[str]  # the name in tables and plots
     about: ClassVar[str] = ""
     tunes: ClassVar[bool] = False
 
@@ -87,7 +87,7 @@ class Strategy(ABC):
 
 @dataclass(frozen=True)
 class NoCovariates(Strategy):
-    """The model without covariates: every place is predicted alike. Skill is measured from here.
+    """The model without covariates: every place is predicted alike. Skill is measured against it.
 
     Examples
     --------

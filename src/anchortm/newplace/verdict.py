@@ -18,8 +18,8 @@ class Verdict:
     Attributes
     ----------
     like : str or None
-        The strategy for a place like those of the fit: maximum likelihood, unless another one is better in the mean
-        over left-out environments by more than chance (simultaneous p-value below 0.05).
+        The strategy for a place like those of the fit: maximum likelihood, unless another one is better on
+        average over left-out environments by more than chance (simultaneous p-value below 0.05).
     further : Further or None
         The recommendation for a place further out.
     """

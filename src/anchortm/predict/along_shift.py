@@ -16,15 +16,15 @@ from anchortm._typing import Array
 
 __all__ = ["along_shift"]
 
-WIDTH = 1.0  # of a cell: links are analytic up to a distance of pi / 2 from the real line
+WIDTH = 1.0  # width of a cell: links are analytic up to a distance of pi / 2 from the real line
 DEGREE = 19
-ENOUGH = 30  # rows of a cell that is interpolated
+ENOUGH = 30  # cells with at least this many rows are interpolated
 BLOCK = 16_384  # rows in one pass
 ERROR = 2e-13  # largest relative error where a cell is checked
 _ANGLES = np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1)
 _CHECKS = np.array([-0.96, 0.05, 0.93])
 _PLACES = 0.5 * (1.0 + np.concatenate([np.cos(_ANGLES), _CHECKS]))
-#: from values at the Chebyshev points to coefficients
+#: turns values at the Chebyshev points into coefficients
 _TO_COEFFICIENTS = (2.0 / (DEGREE + 1)) * np.cos(np.arange(DEGREE + 1)[:, None] * _ANGLES)
 _TO_COEFFICIENTS[0] *= 0.5
 _AT_CHECKS = np.cos(np.arange(DEGREE + 1) * np.arccos(_CHECKS)[:, None])

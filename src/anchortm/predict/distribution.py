@@ -55,7 +55,7 @@ class PredictedDistribution(Distribution):
         What each outcome is known to exceed, see ``given``.
     gain : number, or array of shape (n,)
         How much h grows for each unit of the shift, h(y | x) = h_0(y) + gain * shift: 1 in hazard models and -1 in all
-        others. Where random effects widen a normal distribution, it is divided by the factor of that.
+        others. Where random effects widen a normal distribution, it is divided by that factor.
 
     See Also
     --------
@@ -128,7 +128,7 @@ class PredictedDistribution(Distribution):
         return Tails(self.link)
 
     def given(self, after: ArrayLike) -> Self:
-        """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
+        """Return the distributions given that the outcome lies beyond ``after`` (one value, or one for each row)."""
         if self.discrete:
             raise InputTypeError("given(after=...) is for continuous outcomes")
         return replace(self, after=known_to_exceed(after, len(self), self.after))
@@ -188,7 +188,7 @@ class PredictedDistribution(Distribution):
         return np.where(whole, self.link.log_mass(lower, upper), -np.inf)
 
     def ppf(self, q: ArrayLike) -> NDArray[Any]:
-        """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never gets there."""
+        """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never reaches q."""
         q = probabilities(q)
         with np.errstate(divide="ignore"):
             if self.after is None:

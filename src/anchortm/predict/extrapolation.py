@@ -1,4 +1,4 @@
-"""Where a prediction leaves what the fit has seen: covariates outside their range, outcomes beyond the data."""
+"""Where predictions leave the training range: covariates outside their range, outcomes beyond the data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def extrapolation(model: HasRows, X: Any, y: Any = None) -> pd.DataFrame:
     rows = model.new_rows_
     _ranges(rows.result)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AnchorTMWarning)  # of what is told here
+        warnings.simplefilter("ignore", AnchorTMWarning)  # the table reports the same
         rows.design(X)  # new rows are checked as for a prediction
     outside, furthest = outside_range(rows, X)
     table = {"covariates": outside, "furthest": furthest}

@@ -146,7 +146,7 @@ class FamilyDistribution(Distribution):
         return np.asarray(self._scipy.var()[:, 0], dtype=np.float64)
 
     def crps(self, y: ArrayLike) -> Array:
-        """Return the continuous ranked probability score of outcomes, one value a row, in closed form."""
+        """Return the continuous ranked probability score of outcomes, one value for each row, in closed form."""
         y = real_numbers(y, "y")
         if y.shape != (len(self),):
             raise InputError(f"y must have one value for each of the {len(self)} rows, not shape {y.shape}")
@@ -205,7 +205,7 @@ class AveragedFamily(FamilyDistribution):
         return MixedLaw(self.family, self.eta, self.weights, self.trials)
 
     def crps(self, y: ArrayLike) -> Array:
-        """Return the continuous ranked probability score of outcomes, one value a row, as sums."""
+        """Return the continuous ranked probability score of outcomes, one value for each row, as sums."""
         y = real_numbers(y, "y")
         if y.shape != (len(self),):
             raise InputError(f"y must have one value for each of the {len(self)} rows, not shape {y.shape}")

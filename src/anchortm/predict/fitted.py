@@ -1,4 +1,4 @@
-"""What every fitted model answers, for code that asks models without knowing their class."""
+"""The interface of fitted models, for code that does not know their class."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HasRows(Protocol):
 
 
 class Fitted(HasRows, Protocol):
-    """A fitted model whose parameters can be asked about: it also has a result, and its rows where they are at hand."""
+    """A fitted model whose parameters can be asked about: it also has a result, and its rows if these are available."""
 
     @property
     def result_(self) -> FitResult:
@@ -35,10 +35,10 @@ class Fitted(HasRows, Protocol):
 
     @property
     def problem_(self) -> Problem:
-        """Return the problem that was solved, with its rows; refused where they are not at hand."""
+        """Return the problem that was solved, with its rows; refused if these are not available."""
         ...
 
     @property
     def has_rows_(self) -> bool:
-        """Return whether the rows of the fit are at hand."""
+        """Return whether the rows of the fit are available."""
         ...

@@ -159,7 +159,7 @@ class AveragedDistribution(PredictedDistribution):
         return np.asarray(np.where(weights > 0.0, weights * means.reshape(moved.size, -1), 0.0).sum(axis=1))
 
     def ppf(self, q: ArrayLike) -> NDArray[Any]:
-        """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never gets there."""
+        """Return the smallest y with P(Y <= y) >= q; infinite where a flat end never reaches q."""
         q = probabilities(q)
         with np.errstate(divide="ignore"):
             return self._quantiles(np.log(q), np.log1p(-q))

@@ -1,4 +1,4 @@
-"""Predictions of rows of which some are bad: those of the good rows, and NaN with a reason for the others."""
+"""Predictions of rows some of which are bad: those of the good rows, and NaN with a reason for the others."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class MarkedDistribution(Distribution):
 
     def __getitem__(self, rows: Rows) -> Self:
         rows = as_rows(rows)
-        place = np.cumsum(~self.bad) - 1  # of each good row among the good rows
+        place = np.cumsum(~self.bad) - 1  # position of each good row among the good rows
         bad = self.bad[rows]
         good, labels = self.good_rows[place[rows][~bad]], labels_of(self.labels, rows)
         return replace(self, good_rows=good, bad=bad, reasons=self.reasons[rows], labels=labels)
@@ -104,7 +104,7 @@ class MarkedDistribution(Distribution):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if name not in MORE:
             raise UnavailableError(
-                f"bad rows are marked, and do not have {name}: use distribution.good_rows, also for plots and scores"
+                f"marked bad rows do not have {name}: use distribution.good_rows, also for plots and scores"
             )
         return lambda *given: self._by_row(name, *given)
 
@@ -129,7 +129,7 @@ class MarkedDistribution(Distribution):
         return array[~self.bad] if array.ndim == 2 or (rowwise and array.ndim == 1) else values
 
     def given(self, after: ArrayLike) -> Self:
-        """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
+        """Return the distributions given that the outcome lies beyond ``after`` (one value, or one for each row)."""
         if not hasattr(self.good_rows, "given"):
             raise InputTypeError(f"{type(self.good_rows).__name__} has no given(after=...)")
         return replace(self, good_rows=self.good_rows.given(self._taken(after, "after", True)))

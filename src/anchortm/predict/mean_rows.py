@@ -48,7 +48,7 @@ class MeanRows(NewRows):
         if self.result.random is not None or not np.isfinite(link.eta_range).any():  # averages over effects are inside
             return read
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AnchorTMWarning)  # of a missing offset, which comes with the prediction
+            warnings.simplefilter("ignore", AnchorTMWarning)  # about a missing offset; the prediction warns too
             eta = read.ask(lambda X, n_rows, offset=None, **_: self.eta(X, n_rows, offset))
         return read.without(link.outside(eta), f"its mean is outside the range of the {link.link} link")
 

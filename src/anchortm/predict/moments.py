@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NODES", "SHARED", "WEIGHTS", "mean_of", "mode_of", "tail_slope"]
 
-COUNT_TERMS = 2000  # of the mean of a count that are summed one by one
+COUNT_TERMS = 2000  # terms of the mean of a count that are summed one by one
 SHARED = 20  # rows that share a baseline are treated together from here on
 TAIL = 1e-18  # mass that the quadrature leaves out, unless tails are slow
 PANELS = 12  # between two points where h_0 changes

@@ -50,7 +50,7 @@ class NewRows(PlacedRows):
     formula: Formula | None = None
     f: Callable[[Array], Array] | None = None  # a function of the covariates that is added to x'beta: trees
     transformers: tuple[Any, ...] = ()  # fitted steps of a pipeline, which rows pass first
-    law: ShiftLaw | None = None  # of a shift of the rows' place, over which predictions are averaged
+    law: ShiftLaw | None = None  # law of the shift of the rows' place, over which predictions are averaged
 
     def covariates(self, X: Any) -> Any:
         """Return X, or the covariates that the formula or the transformers of a pipeline make of a table."""

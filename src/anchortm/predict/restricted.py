@@ -23,7 +23,7 @@ __all__ = ["check_times", "chunks", "horizon", "quadrature", "restricted_means"]
 VALUES = 500_000  # at nodes of rows that are in memory at once
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 TAILS = np.exp(-np.arange(36.0, 0.5, -1.5))  # probabilities of the quantiles between which nodes lie, from both sides
-SHARES = 4.0 ** -np.arange(1.0, 21.0)  # of tau: further edges, for curves that are steep at 0
+SHARES = 4.0 ** -np.arange(1.0, 21.0)  # further edges as shares of tau, for curves that are steep at 0
 NEGATIVE = 1e-12  # probability of negative outcomes that is taken for rounding
 
 

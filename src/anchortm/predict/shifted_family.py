@@ -31,8 +31,8 @@ __all__ = ["ShiftedFamily", "shifted_family"]
 Tail = Callable[[Any, Array], Array]  # a log probability of a law at y
 
 ROWS = 4000  # integrals in one pass
-WIDTH = 1e-3  # of differences that find where an integrand is largest
-STEPS, CLOSE = 200, 1e-13  # of the search for a quantile
+WIDTH = 1e-3  # width of differences that find where an integrand is largest
+STEPS, CLOSE = 200, 1e-13  # steps of the search for a quantile, and its tolerance
 FURTHEST = 2.0**53
 STEEP = np.array([-8.0, 0.0, 8.0])  # where a distribution function changes, in widths of it
 LEAST = 1e-9  # distance of a mean from the ends of its range
@@ -91,7 +91,7 @@ class ShiftedFamily(FamilyDistribution):
         return ShiftedLaw(self.family, self.eta, self.trials, self.law)
 
     def crps(self, y: ArrayLike) -> Array:
-        """Return the continuous ranked probability score of outcomes, one value a row, by sums or quadrature."""
+        """Return the continuous ranked probability score of outcomes, one value for each row, by sums or quadrature."""
         y = real_numbers(y, "y")
         if y.shape != (len(self),):
             raise InputError(f"y must have one value for each of the {len(self)} rows, not shape {y.shape}")

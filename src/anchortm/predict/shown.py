@@ -96,7 +96,7 @@ class Shown(ABC):
 def _columns(distribution: Any) -> dict[str, NDArray[Any]]:
     """Return what notebooks show of each row: the probabilities of classes, or the median and a 90 % interval."""
     basis = getattr(distribution, "good_rows", distribution).basis
-    why = {"reason": distribution.reasons} if hasattr(distribution, "reasons") else {}  # of bad rows
+    why = {"reason": distribution.reasons} if hasattr(distribution, "reasons") else {}  # why rows are bad
     if basis.kind == "ordinal":
         return {f"P({k})": p for k, p in zip(basis.levels, distribution.probabilities().T, strict=True)} | why
     lower, upper = distribution.interval(0.9)

@@ -63,8 +63,8 @@ class StepBasis(Basis):
 class StepDistribution(Distribution):
     """Predicted survival of n rows, as ``predict_distribution`` of ``CoxPH`` returns it.
 
-    A number gives one value a row, a vector of m numbers an (n, m) table, an (n, k) table is read row by row.
-    Rows are taken by indexing: ``distribution[:3]``. The curves have steps at the event times of the fit and stay
+    A number gives one value for each row, a vector of m numbers an (n, m) table, and an (n, k) table is read row by
+    row. To take rows, use an index: ``distribution[:3]``. The curves have steps at the event times of the fit and stay
     flat beyond the last one, so that quantiles they never reach are infinite, and there is no density.
 
     Attributes
@@ -74,7 +74,7 @@ class StepDistribution(Distribution):
     stratum : array of shape (n,)
         The stratum of each row.
     shift : array of shape (n,)
-        x'beta + offset: what is added to the offset of a row is added here.
+        x'beta + offset. Adding to the offset of a row adds to its shift.
     after : array of shape (n,) or None
         What each outcome is known to exceed, see ``given``.
     centre : number
@@ -141,7 +141,7 @@ class StepDistribution(Distribution):
         return False
 
     def given(self, after: ArrayLike) -> StepDistribution:
-        """Return the distributions given that the outcome lies beyond ``after`` (one value, or one a row)."""
+        """Return the distributions given that the outcome lies beyond ``after`` (one value, or one for each row)."""
         return replace(self, after=known_to_exceed(after, len(self), self.after))
 
     def _table(self, values: Array, what: str, work: Callable[[Steps, Array, Array, Array], Array]) -> Array:
@@ -199,7 +199,7 @@ class StepDistribution(Distribution):
             return np.expm1(self.cumhazard(y))
 
     def ppf(self, q: ArrayLike) -> Array:
-        """Return the smallest y with P(Y <= y) >= q; infinite where the curve never gets there."""
+        """Return the smallest y with P(Y <= y) >= q; infinite where the curve never reaches q."""
         with np.errstate(divide="ignore"):
             return self._first(-np.log1p(-probabilities(q)))
 

@@ -74,9 +74,10 @@ def predict_table(
         to the fit: raise an error, or predict the others. "mark" adds ``reason``, such as "age is missing; stage 'V'
         is unknown", which is empty for rows with a prediction; predictions of the others are missing.
     unknown : {"error", "baseline", "rare"}
-        How to read levels of covariates that the fit has not seen: not at all, as the reference level of their coding,
-        or as the level that was rarest in the fit. The last two add ``mapped``, such as "stage 'V' read as 'I'", which
-        is empty for rows without such levels; a warning counts the rows (with Dask, those of each partition).
+        How to treat levels of covariates that the fit has not seen: as an error, as the reference level of their
+        coding, or as the level that was rarest in the fit. The last two add ``mapped``, such as "stage 'V' read as
+        'I'", which is empty for rows without such levels; a warning counts the rows (with Dask, those of each
+        partition).
     place : {"average", "new"}
         Whether rows come from an average place of the fit or from a new one, as for ``predict_distribution``.
     progress : bool, optional
@@ -317,7 +318,7 @@ class _Columns:
 
 
 class _MarkedColumns(_Columns):
-    """The same of rows of which some are bad: those of the good rows, spread over all."""
+    """The same for rows some of which are bad: those of the good rows, spread over all."""
 
     def __init__(self, model: Any, X: Any, kept: pd.DataFrame, policy: _Policy, **at: Any) -> None:
         rows = getattr(model, "new_rows_", None)

@@ -38,7 +38,7 @@ class Way(NamedTuple):
     colour: str
     style: str
     marker: str
-    side: int  # of labels: 1 above and to the right, -1 below and to the left
+    side: int  # where labels are: 1 above and to the right, -1 below and to the left
 
 
 WAYS = (

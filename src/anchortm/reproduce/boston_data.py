@@ -11,7 +11,7 @@ __all__ = ["COVARIATES", "MODELS", "THREE", "model_of", "outcome", "read", "town
 COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
 MODELS = ["Lm", "c-probit", "c-logit", "c-logit (censored)"]
 THREE = ["Boston Back Bay", "Boston Beacon Hill", "Boston North End"]
-SUPPORT = (12.9, 34.65)  # of the c-logit models; the others have that of their training rows
+SUPPORT = (12.9, 34.65)  # support of the c-logit models; the others use that of their training rows
 
 
 def read() -> tuple[Any, Any, Any]:

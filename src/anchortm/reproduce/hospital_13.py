@@ -34,13 +34,13 @@ __all__ = ["FORMULA", "SHIFTS", "Hospital", "Shift", "World", "true_survival", "
 FORMULA = "Surv(months, died) ~ marker + age | hospital"
 HOSPITALS = 12
 ROWS = (60, 180)  # patients of a hospital, at least and at most
-LEVEL_SD, CARE_SD = 1.0, 0.2  # between hospitals
-BY_MARKER, BY_FRAILTY, BY_AGE = -0.15, -0.5, -0.1  # on log(months), the last for each ten years
+LEVEL_SD, CARE_SD = 1.0, 0.2  # standard deviations between hospitals
+BY_MARKER, BY_FRAILTY, BY_AGE = -0.15, -0.5, -0.1  # effects on log(months), the last for each ten years
 LOG_SCALE, SHAPE = float(np.log(24.0)), 4.0
-NOISE = 0.5  # of the marker
+NOISE = 0.5  # measurement error of the marker
 FOLLOW_UP = (6.0, 48.0)  # months from admission to the end of the study
 NEW_ROWS = 1200  # patients of hospital 13
-NODES = 40  # of the integral over frailty
+NODES = 40  # nodes of the integral over frailty
 
 
 class Hospital(NamedTuple):
@@ -160,7 +160,7 @@ def true_survival(hospital: Hospital, rows: Any, months: ArrayLike) -> tuple[Arr
         Both with a row for each patient.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    variance = NOISE**2 / (1.0 + NOISE**2)  # of the frailty of patients with the same marker
+    variance = NOISE**2 / (1.0 + NOISE**2)  # variance of the frailty of patients with the same marker
     marker, age = (rows[name].to_numpy(dtype=np.float64) for name in ("marker", "age"))
     mean = hospital.frailty + (marker - hospital.level - hospital.frailty) / (1.0 + NOISE**2)
     frailty = mean[:, None] + np.sqrt(variance) * nodes

@@ -53,8 +53,8 @@ def save(
     ----------
     model : fitted model
         A model of this package, or a pipeline that ends in one behind standard transformers of scikit-learn. Of a
-        search, the chosen model is saved. ``model_`` of a pipeline is saved as a pipeline. The rows of the fit are
-        not. A ``ConformalPredictor`` is saved with its fits and the scores of rows that they have not seen.
+        search, the chosen model is saved. ``model_`` of a pipeline is saved as a pipeline. The rows of the fit
+        are not saved. A ``ConformalPredictor`` is saved with its fits and the scores of rows that they have not seen.
     path : str or path
         File name that ends in ``.json``. An existing file is replaced. If ``path`` is a symbolic link, the file that
         it points to is replaced and the link stays. A folder, a device, a named pipe or a socket is never replaced:
@@ -92,7 +92,7 @@ def save(
 def _record(model: Any) -> dict[str, Any]:
     """Return the record of a fitted model, or of a pipeline that ends in one, for a file."""
     top = {"format": FORMAT, "version": FIRST, "written_by": f"anchortm {__version__}"}
-    model = unfolded(getattr(model, "best_estimator_", model))  # of a search
+    model = unfolded(getattr(model, "best_estimator_", model))  # the chosen model of a search
     if isinstance(model, ConformalPredictor):
         return top | conformal_record(model, _record)
     if is_pipeline(model):

@@ -61,7 +61,7 @@ def conformal_of(record: dict[str, Any], made: Callable[[dict[str, Any]], Any]) 
     for fit in (model, *left_out):
         check(fit is None or _same_outcome(fit, fields["levels"]), "the fits have other classes than the scores")
     given = arguments_of(lively(record["parameters"]), ConformalPredictor)
-    check("model" not in given, "the parameters have a model of their own")
+    check("model" not in given, "the parameters contain a model")
     predictor = ConformalPredictor(clone(model), **given)
     Promise.checked(predictor.guarantee, predictor.level, predictor.share)
     return predictor.with_calibration(Calibration(model=model, left_out=left_out, **fields))

@@ -87,7 +87,7 @@ def transformer_of(record: Any) -> Any:
     made = cls(**{key: _lively(value) for key, value in arguments.items()})
     values = {key: _lively(value) for key, value in found.items()}
     for key in values:  # nothing may take the place of a method
-        check(key.isidentifier() and not hasattr(made, key), f"{name} cannot have found {key!r}")
+        check(key.isidentifier() and not hasattr(made, key), f"{name} cannot have the fitted attribute {key!r}")
     _check_sizes(name, values)
     made.__dict__.update(values)
     return made

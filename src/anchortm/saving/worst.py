@@ -31,7 +31,7 @@ def worst_of(record: dict[str, Any]) -> WorstEnvironment:
     inner = fitted_of(record["model"])
     decisive = inner.result_.decisive
     check(decisive is not None and decisive.risk != "tail", "the environments that decide are missing")
-    check("model" not in record["parameters"], "the model is no parameter")
+    check("model" not in record["parameters"], "the parameters contain a model")
     model = WorstEnvironment(clone(inner), **arguments_of(lively(record["parameters"]), WorstEnvironment))
     case = model.specification().check().worst
     assert decisive is not None  # noqa: S101

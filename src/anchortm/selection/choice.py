@@ -163,7 +163,7 @@ class Rule(NamedTuple):
 
 
 def _told_of_unconverged(losses: Losses, names: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Return which candidates may be chosen; warn of fits that did not converge."""
+    """Return which candidates may be chosen; warn about fits that did not converge."""
     what, usable = " and ".join(names), losses.converged
     if not usable.all():
         places = [losses.at[k] for k in np.flatnonzero(~usable).tolist()]

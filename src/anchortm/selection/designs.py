@@ -114,5 +114,5 @@ def further(places: Places, direction: Direction, out: Out = frozenset()) -> lis
 
 
 def distances(direction: Direction, fold: Fold, out: Out = frozenset()) -> float:
-    """Return how far out the environments of a fold are in the mean, in standard deviations between environments."""
+    """Return how far out the environments of a fold are on average, in standard deviations between environments."""
     return float(np.abs(direction.places[sorted(fold.out - out)]).mean())

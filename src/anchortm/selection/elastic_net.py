@@ -196,7 +196,7 @@ def elastic_net_path(
         Ratio of the last to the first default lambda. By default 0.001, or 0.01 if there are at least as many
         covariates as rows.
     sample_weight, offset : arrays, optional
-        As for ``fit``. Of a table also the names of columns.
+        As for ``fit``; with a table, names of columns too.
     progress : bool, optional
         Whether to show a progress bar. By default only in a terminal or notebook.
 
@@ -289,7 +289,7 @@ class _Grid:
         strengths = np.geomspace(largest, smallest * largest, self.n_lambdas).tolist()
         problems = [problem.at(**self.strengths(strength)) for strength in strengths]
         if self.l1_ratio >= LEAST_RATIO and not net.spec.smoothed(problem.data.design.marks):
-            problems[0] = problems[0].with_objective(net.objective.scaled(strengths[0]))  # of the same rows
+            problems[0] = problems[0].with_objective(net.objective.scaled(strengths[0]))  # the loss of the same rows
         return problems
 
     @staticmethod

@@ -188,7 +188,7 @@ def _refitted(
 
 
 def row_of(spec: Specification, names: Sequence[str], beta: Array, by: tuple[str, ...]) -> dict[str, float]:
-    """Return what a row says of its fit: the coefficients; in a grid (they may be thousands) its strength."""
+    """Return what a row says about its fit: the coefficients; in a grid (they may be thousands) its strength."""
     if by == ("xi",):
         return {f"coef_{name}": b for name, b in zip(names, beta.tolist(), strict=True)}
     if by[0] == "smooth":

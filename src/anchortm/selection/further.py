@@ -33,7 +33,7 @@ __all__ = [
 
 INSIDE = 1.0  # standard deviations between environments within which a new place is like them
 GAIN = 0.01  # a smaller change of the negative log-likelihood does not count
-ANCHORED = ("confident", "tentative")  # the grades that speak for anchoring
+ANCHORED = ("confident", "tentative")  # the grades that support anchoring
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Further:
         What to use.
     confidence : {"confident", "tentative", "keep", "undecided", "inside", "untried"}
         "confident": all four folds gain. "tentative": both folds on the side of the new place gain, more than by a
-        wider spread. "keep": no fold speaks clearly for anchoring. "undecided": some folds gain and others lose.
+        wider spread. "keep": no fold clearly supports anchoring. "undecided": some folds gain and others lose.
         "inside": the new place lies among those of the fit, so that the question does not arise. "untried": no
         strategy has an xi to choose.
     xi : float
@@ -66,7 +66,7 @@ class Further:
 
     @property
     def width_alone(self) -> bool:
-        """Return whether maximum likelihood with a wider spread gains as much on the folds, in the mean."""
+        """Return whether maximum likelihood with a wider spread gains as much on the folds, on average."""
         return bool(self.folds["gain_widened"].mean() >= self.folds["gain"].mean())
 
     @property
@@ -132,7 +132,7 @@ def further_verdict(tuning: Tuning, numbers: list[int], direction: Direction, ou
 def graded(gain: Array, wider: Array, same: NDArray[np.bool_], xi: float) -> str:
     """Return how sure the folds are of anchoring, by their gains at the best xi, and by those of a wider spread.
 
-    A fold that could not be fitted speaks for nothing: all four must gain, or both on the side of the new place.
+    A fold that could not be fitted supports nothing: all four must gain, or both on the side of the new place.
     """
     if xi == 0.0 or not np.isfinite(gain).all():
         return "keep"
@@ -168,7 +168,7 @@ class ByExtremes(NamedTuple):
     Attributes
     ----------
     xi : float
-        The xi that the folds speak for; else the smallest of those to choose from.
+        The xi that the folds support; else the smallest of those to choose from.
     smallest : float
         The xi with the smallest mean loss over the folds.
     table : DataFrame

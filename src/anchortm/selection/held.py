@@ -81,7 +81,7 @@ class RowsOf:
         return HeldRows(data.rows_used[rows], X, data.response[rows], weights, offset)
 
     def predicted(self, rows: HeldRows, problem: Problem, objective: Objective, solution: Solution) -> Any:
-        """Return what a solution for some of the rows predicts for others; None if it lacks more than a shift of them.
+        """Return what a solution for some of the rows predicts for others; None if it lacks a baseline that they need.
 
         Strata and varying effects that only the other rows have leave a model that cannot read them.
         """

@@ -186,7 +186,7 @@ def xi_by_score_test(
     environments : array, or column name of a table, optional
         What to leave out for the cost; by default the anchors.
     sample_weight, offset : arrays, optional
-        As for ``fit``. Of a table also the names of columns.
+        As for ``fit``; with a table, names of columns too.
     progress : bool, optional
         Whether to show the xi that is being tested. By default only in a terminal or notebook.
 
@@ -233,7 +233,7 @@ def xi_by_score_test(
     if directions > free:
         warn(
             f"the anchors over-identify the model: they have {directions} directions and the model {free} free "
-            "parameters, so that no xi may make residuals invariant; do not take this xi for predictions, choose it by "
+            "parameters, so perhaps no xi makes residuals invariant; do not take this xi for predictions, choose it by "
             "left-out environments (XiSearchCV)",
             AnchorTMWarning,
         )

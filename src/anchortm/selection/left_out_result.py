@@ -131,7 +131,7 @@ class LeaveOneEnvironmentOut:
         -------
         dict
             For each environment a tuple: ``distribution`` for its rows, ``y``, their outcomes, and ``rows``, their
-            positions in the data. Environments that could not be predicted are not there.
+            positions in the data. Environments that could not be predicted are missing.
 
         Examples
         --------
@@ -162,8 +162,8 @@ class LeaveOneEnvironmentOut:
     def split(self) -> pd.DataFrame:
         """Return how much of each difference from xi = 0 is a change of the width, and how much one of the location.
 
-        Predictions at xi = 0 are made as wide as those at xi, with their medians where they are. What that changes is
-        the part of the spread. The rest is the part of the location, and of the shape.
+        Predictions at xi = 0 are made as wide as those at xi, while their medians stay. The change that
+        this brings is the part of the spread; the rest is the part of location and shape.
 
         Returns
         -------
@@ -197,9 +197,9 @@ class LeaveOneEnvironmentOut:
     def bootstrap(
         self, objective: str | float = "mean", *, n_draws: int = 2000, level: float = 0.9, random_state: Seed = 0
     ) -> pd.DataFrame:
-        """Return how certain the difference from xi = 0 is, by drawing environments with replacement.
+        """Return how uncertain the difference from xi = 0 is, by resampling environments with replacement.
 
-        Nothing is fitted again: the losses of left-out environments are drawn. They are minus the skill.
+        Nothing is refitted: the losses of left-out environments, which are minus the skill, are resampled.
 
         Parameters
         ----------
@@ -234,7 +234,9 @@ class LeaveOneEnvironmentOut:
         import pandas as pd
 
         if self.by != ("xi",):
-            raise InputError("bootstrap compares values of xi: the table of a grid of penalties has others beside it")
+            raise InputError(
+                "bootstrap compares values of xi, but other penalties vary here too: use a table where only xi varies"
+            )
         check, n = check_objective(objective), whole_number(n_draws, "n_draws", 2)
         losses = Losses.of(self.frame(), self.by, MIN_ROWS)
         xis = [at[0] for at in losses.at]

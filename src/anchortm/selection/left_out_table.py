@@ -132,7 +132,7 @@ def _completed(found: LeftOut, by: tuple[str, ...], asked: list[float]) -> LeftO
 
 
 def _told(found: LeftOut) -> LeftOut:
-    """Return the results; tell which environments were predicted without some columns, or could not be predicted."""
+    """Return the results; warn about environments that were predicted without some columns, or not at all."""
     notes = {row["environment"]: row["notes"] for row in found.rows if row["notes"]}
     if all(math.isnan(row["nll"]) for row in found.rows):
         name, text = next(iter(notes.items()))

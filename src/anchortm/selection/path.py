@@ -162,7 +162,7 @@ def anchor_path(
     xis : sequence of float
         Values of xi; ``math.inf`` is allowed.
     sample_weight, offset : arrays, optional
-        As for ``fit``. Of a table also the names of columns.
+        As for ``fit``; with a table, names of columns too.
     progress : bool, optional
         Whether to show a progress bar. By default only in a terminal or notebook.
 

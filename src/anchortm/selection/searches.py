@@ -76,7 +76,7 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
     design : {"like", "further"}
         "like" leaves out one environment after another: a place like these. "further" leaves out the outermost
         environments together, which asks about a place further out than those of the fit. It needs at least 8
-        environments. It takes the xi with the smallest mean loss over its four folds, if the folds speak for it; see
+        environments. It takes the xi with the smallest mean loss over its four folds, if the folds support it; see
         ``verdict_``.
     new : array or frame, optional
         Rows of the new place, without outcomes. They set the direction in which "further" leaves environments out.
@@ -99,7 +99,7 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         best one for ``one_standard_error`` and for the rule "smallest"), the standard error of the difference, the
         hardest environment and its number of rows. For "further" the objective and the loss of each fold.
     loeo_ : LeaveOneEnvironmentOut
-        The results of each left-out environment at each xi; not there for "further".
+        The results of each left-out environment at each xi; not available for "further".
     verdict_ : Further
         For "further" only: what the folds recommend, with the folds themselves.
     n_passes_ : int or None
@@ -183,7 +183,7 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
         environments : array, optional
             Environments to leave out; by default the anchors, or the column in the model's ``anchor_names``.
         sample_weight, offset : arrays, optional
-            As for ``fit`` of the model. Of a table these, and the environments, may be names of columns.
+            As for ``fit`` of the model. With a table, these and the environments may be names of columns.
 
         Returns
         -------

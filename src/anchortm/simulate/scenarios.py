@@ -324,7 +324,7 @@ def iv2(variant: str | None = None, **overrides: Any) -> Scenario:
     paper
         A = +-1, X = M_X A + ..., do(A = a): X moves by M_X a.
     code
-        A = +-M_X, X = A + ..., do(A = a): X moves by a whatever M_X (``shift_on="X"``); a standard deviation of
+        A = +-M_X, X = A + ..., do(A = a): X moves by a for any M_X (``shift_on="X"``); a standard deviation of
         0.75^2 by mistake; 100 runs.
     recommended (None)
         As in the code, because the claim that larger M_X makes shifts less innovative requires it, but with the

@@ -92,7 +92,7 @@ def test_few_places_do_not_decide():
         ("confident", "anchored", "All 4 folds"),
         ("tentative", "anchored", "Both folds on the side of the new place"),
         ("undecided", "ml", "disagree"),
-        ("keep", "ml", "do not speak for anchoring"),
+        ("keep", "ml", "do not support anchoring"),
         ("inside", "ml", "counts as a place like these"),
         ("untried", "ml", "No strategy with an xi"),
     ],

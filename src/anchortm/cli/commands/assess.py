@@ -1,4 +1,4 @@
-"""Ask whether anything helps at a new place."""
+"""Find out whether anything helps at a new place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from anchortm.exceptions import InputError
 
 __all__ = ["EXAMPLES", "add", "run"]
 
-SITES = (0.0, 1.0, 3.0, 10.0)  # values of xi for sites: each takes rounds, and one of the answers that they limit
+SITES = (0.0, 1.0, 3.0, 10.0)  # values of xi with --sites; few, since each costs rounds and sites limit their answers
 # options that need single rows
 ROWS = ("new", "labels", "outcomes", "strategies", "environments", "cut", "save", "plot", "report", "rows")
 
@@ -59,11 +59,11 @@ def add(command: Any) -> None:
     )
     add_output(command, "the scores of each strategy at each site")
     add_plot(command, "gains and losses by site")
-    command.add_argument("--report", metavar="FILE", help="write all of it to this .html file, with plots that react")
+    command.add_argument("--report", metavar="FILE", help="write all of it to this .html file, with interactive plots")
     command.add_argument(
         "--rows",
         action="store_true",
-        help="let --report and --json have sites with fewer than 5 rows, and predictions of single rows",
+        help="include sites with fewer than 5 rows, and predictions of single rows, in --report and --json",
     )
     add_json(command, "everything")
 
@@ -115,7 +115,7 @@ def run(options: Any) -> None:
 
 
 def _run_sites(options: Any) -> None:
-    """Print and write what sums over sites say of a new place."""
+    """Print and write what sums over sites say about a new place."""
     from anchortm.cli.output import check_outputs, report, tell
     from anchortm.cli.sites import connected
 

@@ -17,10 +17,10 @@ EXAMPLES = ("anchortm bench --quick --only import cvxpy --output bench",)
 def add(command: Any) -> None:
     """Add the arguments."""
     add_output(command, "folder for results.md and the figure", "", default="bench", metavar="FOLDER")
-    command.add_argument("--quick", action="store_true", help="small sizes: takes about a minute, and no bar is judged")
+    command.add_argument("--quick", action="store_true", help="small sizes, not judged: takes about a minute")
     command.add_argument("--only", nargs="+", default=[], metavar="PART", help="parts to run (default: all)")
     command.add_argument(
-        "--repeats", type=int, metavar="N", help="number of runs, of which the fastest counts (default 3, quick 1)"
+        "--repeats", type=int, metavar="N", help="number of runs; the fastest counts (default 3, quick 1)"
     )
 
 

@@ -20,7 +20,7 @@ RULES = {  # what each rule asks
     "q90": "best for the 90 % quantile of the sites",
     "worst": "best for the worst of the left-out sites",
     "further": "best for the outermost sites together",
-    "invariance": "smallest without a trace of the sites",
+    "invariance": "smallest that passes the invariance test",
     "shifts": "best for the worst of 95 % of shifts",
 }
 FOR = {  # where a rule helps to predict; the others are diagnostics
@@ -32,7 +32,7 @@ FOR = {  # where a rule helps to predict; the others are diagnostics
     "shifts": "(diagnostic)",
 }
 FEW_SITES = 10
-FEW_ROWS = 10  # smaller sites do not decide
+FEW_ROWS = 10  # sites with fewer rows do not decide
 OBJECTIVES: dict[str, str | float] = {"mean": "mean", "q90": 0.9, "worst": "worst"}
 
 
@@ -228,7 +228,7 @@ class _Question:
         rough = f"With {sites} sites these rules are rough. " if sites < FEW_SITES else ""
         here = f"For a site like these, xi = {chosen['q90']:.4g} (q90)."
         there = "" if far is None else f" {far.sentence[0].upper()}{far.sentence[1:]}."
-        return f"{rough}{here}{there} Ask anchortm compare what a wider spread alone would do."
+        return f"{rough}{here}{there} To see what a wider spread alone would do, use anchortm compare."
 
     def _next(self, xi: float) -> str:
         largest = max(self.options.xi)

@@ -1,4 +1,4 @@
-"""Ask whether anchoring is needed, can work, and did."""
+"""Ask whether anchoring is needed, can work, and has worked."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _needed(rows: Any, place: str) -> dict[str, Any]:
     yes = test.pvalue < LEVEL
     lines = [
         f"Score test: {test.statistic:.4g} on {test.df} degree{'s' if test.df != 1 else ''} of freedom, "
-        f"p = {test.pvalue:.3g}. The residuals {'depend' if yes else 'are not seen to depend'} on {place}."
+        f"p = {test.pvalue:.3g}. The residuals {'depend' if yes else 'do not clearly depend'} on {place}."
     ]
     facts = {"statistic": test.statistic, "df": test.df, "pvalue": test.pvalue, "method": test.method}
     return {"answer": "yes" if yes else "not seen", **facts, "lines": lines}
@@ -128,7 +128,7 @@ def _did(rows: Any, xi: float, place: str) -> dict[str, Any]:
 def _advice(found: dict[str, Any], options: Any, place: str) -> str:
     """Return one line on what to do."""
     if found["needed"]["answer"] == "not seen":
-        return f"{place} is not seen to matter once the covariates are known: keep xi = 0."
+        return f"There is no evidence that {place} matters once the covariates are known: keep xi = 0."
     if found["can_work"]["answer"] == "hardly":
         return (
             f"{place} hardly shifts the covariates, so a penalty mostly widens predictions: before you use one, "

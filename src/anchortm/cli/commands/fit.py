@@ -24,7 +24,7 @@ def add(command: Any) -> None:
         "--batches",
         action="store_true",
         help="read a .parquet file in batches, for tables larger than memory; folders and quoted patterns of files "
-        "are always read so",
+        "are always read this way",
     )
     add_model(command)
     add_sites(command)
@@ -75,7 +75,7 @@ def run(options: Any) -> None:
     report(options, table, lambda: summary_text(summary), _facts(model, summary, table))
     anchors = [name for name, _ in parse_formula(options.formula).anchors]
     if anchors and options.xi is options.default_xi:
-        tell(options, f"note: without --xi, xi is 0 and {', '.join(anchors)} does not count; anchortm choose finds one")
+        tell(options, f"note: without --xi, xi is 0 and {', '.join(anchors)} has no effect; anchortm choose finds one")
 
 
 def _run_sites(options: Any) -> None:

@@ -34,8 +34,8 @@ def add(command: Any) -> None:
         "--screen",
         choices=["lasso", "blanket"],
         metavar="HOW",
-        help="leave terms out before sets are made of the others: lasso, or blanket (terms that the outcome depends on "
-        "given all others); a parent may be lost",
+        help="drop terms before sets are formed: lasso, or blanket (keeps terms on which the outcome depends given all "
+        "others); a parent may be lost",
     )
     command.add_argument(
         "--n-screened", type=int, default=10, metavar="K", help="number of terms that --screen keeps (default 10)"
@@ -59,12 +59,12 @@ def add(command: Any) -> None:
         "--stop-early", action="store_true", help="stop once no term can be in every accepted set any more"
     )
     command.add_argument(
-        "--max-fits", type=int, default=2**14, metavar="N", help="refuse more sets than this (default 16384)"
+        "--max-fits", type=int, default=2**14, metavar="N", help="largest number of sets to test (default 16384)"
     )
     command.add_argument(
         "--sensitivity",
         action="store_true",
-        help="repeat the search without each site and by other regressions, and tell which terms the sites shift",
+        help="repeat the search without each site and with other regressions, and report which terms the sites shift",
     )
     add_jobs(command)
     add_output(command, "the tests of all sets")
@@ -108,7 +108,7 @@ def _remarks(found: Any) -> list[str]:
 
 
 def _joined(names: tuple[str, ...]) -> str:
-    """Return a set as a formula has it."""
+    """Return a set as a formula writes it."""
     return " + ".join(names) or "(none)"
 
 
@@ -132,7 +132,7 @@ def _text(found: Any, sets: Any, moved: Any) -> str:
             "every set is rejected" if rejected else ", ".join(own) or "none"
             for own, rejected in zip(answers["parents"], answers["misspecified"], strict=True)
         ]
-        lines += ["", paint("How the answer moves", "bold"), as_text(answers.drop(columns="misspecified"), 60)]
+        lines += ["", paint("How sensitive the answer is", "bold"), as_text(answers.drop(columns="misspecified"), 60)]
         lines += [paragraph(text, hanging="  ") for text in _remarks(moved)]
     return "\n".join(lines).rstrip()
 

@@ -50,8 +50,8 @@ def add(command: Any) -> None:
         choices=["error", "baseline", "rare"],
         default="error",
         metavar="HOW",
-        help="levels that the fit has not seen: error (the default), baseline to read them as the reference level, "
-        "rare as the rarest one",
+        help="levels that the fit has not seen: error (the default), baseline to treat them as the reference level, "
+        "or rare as the rarest one",
     )
     add_place(command)
     add_conformal(command)

@@ -29,7 +29,7 @@ def add(command: Any) -> None:
         default="auto",
         metavar="WHAT",
         help="what differs at the place: shift (of the level), shift+scale, baseline (all of it), or trees of a "
-        "boosted model; the default, auto, is the shift here, because files do not have the rows to try others on",
+        "boosted model; the default, auto, is the shift here, because model files hold no rows to try the others on",
     )
     command.add_argument(
         "--prior",
@@ -49,7 +49,7 @@ def add(command: Any) -> None:
         type=float,
         default=0.2,
         metavar="SHARE",
-        help="smallest slope as a share of the former slope, for shift+scale and baseline (default 0.2)",
+        help="smallest allowed slope, as a share of the former slope, for shift+scale and baseline (default 0.2)",
     )
     command.add_argument("--weights", metavar="COLUMN", help="column of weights")
     command.add_argument("-s", "--save", metavar="FILE", help="write the recalibrated model to this .json file")
@@ -69,7 +69,7 @@ def run(options: Any) -> None:
 
     check_outputs(options, options.model, options.data)
     loaded = load_model(options.model, options.data)
-    model = model_of(loaded)  # of a pipeline, the last step, which takes rows before the transformers
+    model = model_of(loaded)  # in a pipeline, the last step; it takes rows before the transformers
     data = known_rows(options, loaded, [options.weights] if options.weights else [], "used")
     X, y = rows_scored(loaded, data)
     asked: dict[str, Any] = {"what": options.what, "floor": options.floor}

@@ -31,11 +31,11 @@ def add(command: Any) -> None:
     command.add_argument(
         "--training",
         metavar="FILE",
-        help="a .csv or .parquet file with the rows of the fit, to compare means of covariates; the model keeps ranges "
-        "only",
+        help="a .csv or .parquet file with the rows of the fit, to compare means of covariates; the model itself keeps "
+        "only ranges",
     )
     command.add_argument(
-        "--times", type=numbers, metavar="T,...", help="of outcomes that are times: when to report survival"
+        "--times", type=numbers, metavar="T,...", help="times at which to report survival, if outcomes are times"
     )
     add_place(command)
     add_output(command, "the places")

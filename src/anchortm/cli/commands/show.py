@@ -30,7 +30,7 @@ def run(options: Any) -> None:
     check_outputs(options, options.model)
     found = load_model(options.model)
     loaded = model_alone(found)
-    model = model_of(loaded)  # of a pipeline, the last step
+    model = model_of(loaded)  # in a pipeline, the last step
     with open(options.model, encoding="utf-8") as file:
         written = json.load(file)["written_by"]
     formula = getattr(model, "formula_", None)

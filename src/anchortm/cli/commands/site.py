@@ -88,7 +88,7 @@ def _study(options: Any) -> int:
         "[members]                  # public keys, which site keys prints; empty without masks",
         *(f'{_toml(name)} = ""' for name in study.members),
         "",
-        "[policy]                   # rules that all sites keep beside their own",
+        "[policy]                   # rules that all sites keep in addition to their own",
         *rules,
     ]
     if Path(options.file).suffix != ".toml":
@@ -115,7 +115,7 @@ def _keys(options: Any) -> int:
     try:
         file = os.open(options.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise InputError(f"{options.file} exists: a key is not replaced; name another file") from None
+        raise InputError(f"{options.file} exists, and a key is not replaced: name another file") from None
     except OSError as error:
         raise InputError(f"cannot write {options.file}: {error.strerror or error}") from None
     with os.fdopen(file, "w") as opened:

@@ -1,4 +1,4 @@
-"""Measure what helps at places that were left out, on many real data sets."""
+"""Measure what helps at left-out places, on many real data sets."""
 
 from __future__ import annotations
 
@@ -51,4 +51,4 @@ def run(options: Any) -> None:
     write(records, folder / "does_it_help.md", folder)
     if options.json:
         print(as_json(records))
-    tell(options, f"The page is {folder / 'does_it_help.md'}, the results are beside it.")
+    tell(options, f"The page is {folder / 'does_it_help.md'}, and the results are in the same folder.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MakeLoss", "Part"]
 
 Array = NDArray[np.float64]
-MakeLoss = Callable[[Any], Objective]  # from rows to their loss
+MakeLoss = Callable[[Any], Objective]  # turns rows into their loss
 
 
 class Part:

@@ -47,7 +47,7 @@ class PenaltyPart(Part):
 
 
 class CollinearPart(Part):
-    """Nearly collinear covariates, whose loss is taken in columns that are orthogonal but for a constant."""
+    """Nearly collinear covariates, whose loss is computed in columns that are orthogonal up to a constant."""
 
     key = "collinear"
 

@@ -82,7 +82,7 @@ def build_objective(
 def _ordered(
     weights: Array | None, offset: Array | None, mixture: Mixture | None, order: NDArray[np.intp]
 ) -> tuple[Array | None, Array | None, Mixture | None]:
-    """Return what may be missing of rows, in another order."""
+    """Return optional columns of rows in another order; None stays None."""
     weights, offset = (None if a is None else a[order] for a in (weights, offset))
     return weights, offset, None if mixture is None else mixture.take(order)
 

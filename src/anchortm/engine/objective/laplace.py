@@ -41,7 +41,7 @@ __all__ = ["LaplaceObjective"]
 
 Array = NDArray[np.float64]
 
-STEP = 1e-4  # of central differences, in standardised parameters and entries of L
+STEP = 1e-4  # step of central differences, in standardised parameters and entries of L
 NOT_SCORES = (
     "score tests need residuals that are derivatives of the likelihood, but with two random terms those of the penalty "
     "are taken at the most likely effects: test a model with one random term"
@@ -159,7 +159,7 @@ class LaplaceObjective(EffectsObjective):
                     matrix[own, : piece.D.shape[1]] += sign * value * piece.D
             if slope is not None and piece.data.slope is not None:
                 R[own, :k] -= piece.data.slope / slope[:, None]
-        columns = pairs.ordered((d0, d0 + 1))  # of the entries of L, the larger term first
+        columns = pairs.ordered((d0, d0 + 1))  # columns of the entries of L, the larger term first
         entries, at = self._entries(L), pairs.at_rows(mode.u)
         for column, u in zip(columns, at, strict=True):
             R[:, column], J[:, column], K[:, column] = r * u, dr * u, d2r * u

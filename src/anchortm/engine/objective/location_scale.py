@@ -76,7 +76,7 @@ class ScaledCoordinates(Coordinates):
         exponent = 0.5 * float(self.z_mean @ others[others.size - self.z_mean.size :])
         if not abs(exponent) < LARGEST_EXPONENT:
             raise IdentificationError(
-                f"the scale effects run away: at average covariates the scale is exp({exponent:.3g}), which "
+                f"the scale effects diverge: at average covariates the scale is exp({exponent:.3g}), which "
                 "overflows; take a smaller xi, leave columns out of scale, or subtract typical values from them"
             )
         return math.exp(exponent)

@@ -143,9 +143,9 @@ class MeanLoss(Objective):
     def _separation(names: list[str], found: Recession) -> str:
         what = f"a combination of {', '.join(names)}" if names else "the intercept alone"
         return (
-            f"separation: along {what} the mean can go to the end of its range for rows that are all there (counts of "
-            "0, trials without a success or a failure) and stay for all others, so that the likelihood grows without a "
-            "maximum; leave a covariate out, merge levels, or collect rows that overlap"
+            f"separation: along {what} the mean can go to the end of its range for rows whose outcomes are all there "
+            "(counts of 0, trials without a success or a failure) and stay for all others, so that the likelihood "
+            "grows without a maximum; leave a covariate out, merge levels, or collect rows that overlap"
         )
 
 

@@ -63,7 +63,7 @@ class _At(NamedTuple):
     w: Array
     weighted: Array  # w times weight
     S: Array
-    hazard: Array  # of each row, without its w
+    hazard: Array  # cumulative hazard of each row, without its w
     loglik: float
 
 
@@ -301,8 +301,8 @@ class PartialObjective(AnchoredObjective):
         if found is not None:
             what = f"a combination of {', '.join(found.names(0, self.names))}"
             raise SeparationError(
-                f"monotone likelihood: {what} is largest, among all at risk, for whoever has the event, so that the "
-                "partial likelihood grows without a maximum; leave a covariate out, or collect rows that overlap"
+                f"monotone likelihood: at every event time {what} is largest for the row with the event, so that "
+                "the partial likelihood grows without a maximum; leave a covariate out, or collect rows that overlap"
             )
 
     @cached_property

@@ -41,7 +41,7 @@ class Known(NamedTuple):
     l2: float = 0.0
 
     def squares(self, v: Array, bread: Array, coordinates: Coordinates) -> Squares:
-        """Return what rows have of the ridge beyond the same share for each."""
+        """Return each row's part of the ridge beyond an equal share."""
         own = slice(coordinates.n_baseline, coordinates.n_baseline + self.mean.size)
         scale = coordinates.scale[own]
         pull = self.l2 * (v[own] / scale**2)[:, None] * bread[own]

@@ -120,7 +120,7 @@ class RowObjective(SingleRows):
         self.blocks, self.costly, self.sample_rows = blocks, blocks.costly, blocks.sample_rows
         self.affine, self._concave, self._bounded = self._convex_facts(link, blocks.kinds)
         self._latest: _Latest | None = None
-        self._seen: tuple[Array, Sums] | None = None  # of the latest gradient
+        self._seen: tuple[Array, Sums] | None = None  # parameters and sums of the latest gradient
 
     @property
     def memory(self) -> MemoryBlocks:

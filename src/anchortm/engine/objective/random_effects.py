@@ -36,7 +36,7 @@ class _At(NamedTuple):
     v: Array
     loglik: float
     posteriors: list[Posterior]
-    rbar: Array  # of all rows
+    rbar: Array  # marginal residuals of all rows
 
 
 class MixedObjective(EffectsObjective):

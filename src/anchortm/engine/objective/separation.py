@@ -5,7 +5,7 @@ Albert and Anderson's separation, for every kind of row: along a direction d the
     left-censored c_u'd >= 0,  right-censored c_v'd <= 0,  interval both,
     exact c'd = 0 and c'(y)'d >= 0,  increments d_j >= 0
 
-If some inequality is strict, the likelihood grows for ever along d and has no maximum.
+If some inequality is strict, the likelihood grows without bound along d and has no maximum.
 """
 
 from __future__ import annotations
@@ -48,22 +48,20 @@ class Recession(NamedTuple):
 
 
 def separated(names: list[str], found: Recession) -> str:
-    """Return what to say of a likelihood that grows as the coefficients of these names do."""
+    """Return the message about a likelihood that grows without limit along these coefficients."""
     what = f"a combination of {', '.join(names)}" if names else "the baseline transformation alone"
     if found.unbounded:
         reason = (
-            "the covariates explain y without error (is y, or what it was made of, among them?): leave them out"
+            "the covariates explain y without error (is y, or a variable that it was computed from, among them?): "
+            "leave them out"
             if names
             else "there are too few distinct exact rows for the basis: lower the order or widen the support"
         )
-        return (
-            f"the likelihood is unbounded: {what} can make the density at the exact rows as large as one likes; "
-            f"{reason}"
-        )
+        return f"the likelihood is unbounded: {what} can make the density at the exact rows arbitrarily large; {reason}"
     remedy = (
         "leave a covariate out, merge classes"
         if names
-        else "lower the order, take OrdinalRegression for a few different counts"
+        else "lower the order, use OrdinalRegression for a few different counts"
     )
     return (
         f"complete or quasi-complete separation: {what} orders the rows without error, so that the likelihood "
@@ -148,7 +146,7 @@ class Conditions:
     """What rows ask of a direction of recession: some products are zero, others not negative."""
 
     coordinates: Coordinates
-    gram: Array  # of the rows whose products must be zero
+    gram: Array  # Gram matrix of the rows whose products must be zero
     gain: Array  # sum of the rows whose products must not be negative, each in units of its largest number
     slack: Array  # these rows, or those of them that are in memory
     gains: NDArray[np.bool_]  # which of them are exact

@@ -1,4 +1,4 @@
-"""What an objective says of single rows, which must be in memory, and the same rows with other offsets."""
+"""What an objective says about single rows, which must be in memory, and the same rows with other offsets."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ __all__ = ["Places", "WorstCase", "WorstObjective"]
 
 Array = NDArray[np.float64]
 
-SHIFT_STEPS = 60  # of Newton's method for the shift of a place
+SHIFT_STEPS = 60  # most steps of Newton's method for the shift of a place
 SETTLED = 1e-14  # gain of a step, relative to the log-likelihood, at which a shift is found
 
 

@@ -82,14 +82,14 @@ class Recalibration:
         default, or the strength of a baseline.
     shift, std_error : float
         The most likely shift on the scale of h (of the linear predictor of a generalised linear model) and its
-        standard error. A positive shift makes outcomes larger. Of a baseline, the average over the rows of the fit.
+        standard error. A positive shift makes outcomes larger. For a baseline, the average over the rows of the fit.
     scale, scale_error : float
         The factor of h around its median, and its standard error; 1 and 0 unless it was fitted.
     strength, floor : float or None
         How many rows the fit counts for in a baseline, and the smallest share of its slopes.
     score : float
         Certificate: the derivative of the log posterior density at the solution, in standard errors; 0 at an exact
-        maximum. Of a baseline, the scaled KKT residual.
+        maximum. For a baseline, the scaled KKT residual.
     converged : bool
         Whether the score is within its tolerance.
     history : list of dict
@@ -178,7 +178,7 @@ class Recalibration:
         certificate = ("converged" if self.converged else "NOT converged") + f", score {self.score:.1e}"
         facts = {"recalibrated": f"{self._found()}; {certificate}", "prior": source}
         if self.cluster:
-            facts["place"] = f"a new cluster of {self.cluster}, whose effect the rows tell"
+            facts["place"] = f"a new cluster of {self.cluster}, whose effect comes from the rows"
         if self.chosen:
             facts["chosen"] = f"{self.what}: {self.chosen}"
         return facts

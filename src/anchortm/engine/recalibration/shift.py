@@ -19,7 +19,8 @@ from anchortm.engine.rows.shifted_rows import ShiftedEnds, ShiftedMeans, Shifted
 
 __all__ = ["LONGEST", "TOLERANCE", "ShiftFit", "fit_shift", "law_around"]
 
-TOLERANCE, ROUNDING = 1e-10, 1e-7  # of the score, in standard errors of the shift; and where rounding ends the search
+# scores, in standard errors of the shift: the aim of the search, and what is enough if rounding ends it
+TOLERANCE, ROUNDING = 1e-10, 1e-7
 STEPS, HALVINGS = 100, 60
 LONGEST = 2.0  # longest step, on the scale of h
 

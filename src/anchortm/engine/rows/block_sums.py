@@ -348,7 +348,7 @@ class Together(Work):
 
 
 class Squares(NamedTuple):
-    """What rows have of a ridge whose weights are variances of the covariates, beyond the same share for each row.
+    """Each row's part of a ridge whose weights are variances of the covariates, beyond an equal share.
 
     That is ((x - mean)^2 - variance) pull, with x - mean = scale c + shift in standardised columns c.
     """

@@ -33,7 +33,7 @@ class Places(NamedTuple):
     rest: NDArray[np.intp]
     sparse: NDArray[np.intp]
     levels: slice
-    share: Array  # of the rows in each level, the reference first
+    share: Array  # share of the rows in each level, the reference first
     sign: float
 
 

@@ -123,7 +123,7 @@ class Mode(NamedTuple):
     """The maximum of f over the effects."""
 
     u: tuple[Array, Array]
-    loglik: Array  # of rows, given u
+    loglik: Array  # log-likelihood of each row, given u
     hessian: PairHessian
 
 

@@ -56,7 +56,7 @@ class Layout:
     rows: NDArray[np.intp]
     upper: Array | None
     lower: Array | None
-    outcome: Array | None = None  # of rows of kind "mean", as their family takes it
+    outcome: Array | None = None  # outcome of rows of kind "mean", as their family takes it
 
     @property
     def end(self) -> Array:

@@ -80,7 +80,7 @@ class Projection(ABC):
     rank: int
     n_sums: int
     dropped: tuple[str, ...] = ()
-    shares: Array | None = None  # of each level in the penalty, if the anchors are one factor
+    shares: Array | None = None  # share of each level in the penalty, if the anchors are one factor
     contracts: bool = True  # whether |t|^2 is at most v'Wv
 
     @abstractmethod

@@ -37,10 +37,10 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Values = Callable[[Array], tuple[Array, Array, Array]]
 
-NODES = {1: (15, 31, 61, 101), 2: (9, 15, 21, 31)}  # in each dimension, by the number of random effects
+NODES = {1: (15, 31, 61, 101), 2: (9, 15, 21, 31)}  # nodes in each dimension, by the number of random effects
 MOST_NODES = 101
 MODE_STEPS, MODE_TOLERANCE = 100, 1e-10
-LEAST_CURVATURE = 0.05  # of the integrand at its mode; phi alone has 1
+LEAST_CURVATURE = 0.05  # least curvature of the integrand at its mode; phi alone has 1
 
 
 class Rule(NamedTuple):

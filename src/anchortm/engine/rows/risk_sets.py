@@ -47,7 +47,7 @@ class RiskSets:
     first: Codes  # first event time of each row
     late: bool  # whether rows enter after an event time of their stratum
     times: Array
-    stratum: Codes  # of each event time
+    stratum: Codes  # stratum of each event time
     rows_of: Codes  # first position of each stratum among the rows
     times_of: Codes  # first event time of each of these strata
     pseudo: Codes | None  # event time of each pseudo-event, None where each time has one

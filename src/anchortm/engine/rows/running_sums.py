@@ -20,7 +20,7 @@ class Halves(NamedTuple):
     numbers are only added, while differences of running sums would lose digits.
     """
 
-    size: int  # of a block, a power of 2; if it is 1, first and last are the same
+    size: int  # size of a block, a power of 2; if it is 1, first and last are the same
     blocks: Codes  # the blocks that have rows
     rows: Codes
     first: Codes  # positions in these blocks

@@ -73,7 +73,7 @@ class Place(NamedTuple):
     s: Array
     H: Array
     d: Array
-    slope: Array | None  # of exact rows, without s
+    slope: Array | None  # slope of h at exact rows, without s
     ends: Ends
     W: Array
     Z: Array

@@ -23,7 +23,7 @@ from anchortm.links import Link, OneEnd, TwoEnds
 
 __all__ = ["ShiftedEnds", "ShiftedHazards", "ShiftedMeans", "ShiftedRows"]
 
-ROWS = 2000  # in one pass
+ROWS = 2000  # rows in one pass
 
 
 class ShiftedRows(ABC):
@@ -199,8 +199,8 @@ class ShiftedHazards(ShiftedRows):
 class ShiftedMeans(ShiftedRows):
     """Rows of a generalised linear model, by their linear predictors and outcomes; each has its family."""
 
-    families: tuple[Any, ...]  # of sets of rows, one after the other
-    sizes: tuple[int, ...]  # of these sets
+    families: tuple[Any, ...]  # families of sets of rows, one after the other
+    sizes: tuple[int, ...]  # sizes of these sets
     eta: Array
     outcome: Array
 

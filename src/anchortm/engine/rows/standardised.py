@@ -117,7 +117,7 @@ class Rows:
     weights: Array | None
     offset: Array | None
     wide: WideRows | None = None
-    outcome: Array | None = None  # of rows whose mean is modelled, as their family takes it
+    outcome: Array | None = None  # outcome of rows whose mean is modelled, as their family takes it
 
     def n_dense(self, n_baseline: int) -> int:
         """Return the number of parameters of the baseline and the columns of C."""

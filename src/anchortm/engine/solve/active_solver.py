@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 
-MOST_CHANGES = 0.25  # of the size of the factor, and
+MOST_CHANGES = 0.25  # most changes, relative to the size of the factor, and
 FEW_CHANGES = 8
 
 
@@ -49,7 +49,7 @@ class ActiveSolver:
         self._at: Codes = np.zeros(0, dtype=np.intp)  # the subset of the factor
         self._root: Array | None = None
         self._Z = np.zeros((0, 0))
-        self._place = np.full(H.shape[0], -1)  # of each index in Z
+        self._place = np.full(H.shape[0], -1)  # place of each index in Z
         self._latest: _Change | None = None
 
     def solve(self, free: Mask, right: Array) -> Array | None:

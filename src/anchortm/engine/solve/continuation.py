@@ -36,7 +36,7 @@ __all__ = ["first_solution", "follow", "restarts", "solve", "solve_near", "solve
 
 Array = NDArray[np.float64]
 
-FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # of the path, in log(1 + xi)
+FIRST_STEP, SHORTEST_STEP = 0.5, 1e-3  # steps of the path, in log(1 + xi)
 ROUGH = 1e-3  # KKT residual of points on the branch that rounding or quadrature keep from convergence
 MOST_ROUGH = {False: 12, True: 2}  # number of such points before they are accepted; the second for integrals
 MOST_FAILED = 5  # steps before the path stops
@@ -259,15 +259,15 @@ def _own_solutions(
 
 
 def _run_away(objective: Objective, first: Solution, here: Solution) -> str:
-    """Return a message if parameters have run away from where a branch began, else an empty one.
+    """Return a message if parameters have diverged from where a branch began, else an empty one.
 
-    Some losses fall for ever, or have minima far from any data: the deviance residuals of gamma and negative binomial
-    rows become equal as means go to infinity, at a cost of no more than the logarithm of the means.
+    Some losses fall without end, or have minima far from any data: the deviance residuals of gamma and negative
+    binomial rows become equal as means go to infinity, at a cost of no more than the logarithm of the means.
     """
     (before, what), (now, _) = (objective.extent(s.v) for s in (first, here))
     if now <= RUNAWAY * (1.0 + before):
         return ""
-    return f"the parameters run away: the largest {what} is about {now:.1e}, and was {before:.1e} at xi = {first.xi:g}"
+    return f"the parameters diverge: the largest {what} is about {now:.1e}, and was {before:.1e} at xi = {first.xi:g}"
 
 
 def _on_ray(objective: Objective, v: Array, xi: float, options: Options) -> Solution:

@@ -48,7 +48,7 @@ EPSILON = float(np.finfo(float).eps)
 RESOLVED = 5e-8  # least share of a column that others may leave unexplained; R drops columns with less too
 UNTURNED = 1e-5  # the same if the solver does not turn the columns
 HARDLY = 1e-4  # a smaller share is worth a warning
-CHECKED_ROWS = 4096  # of a block that stays in the cache
+CHECKED_ROWS = 4096  # rows of a block that stays in the cache
 SQUARED = (1e-120, 1e120)  # sums of squares of numbers of these sizes are doubles
 SOME_ROWS, MOST_EXPLAINING = 1000, 500  # rows for a first look at the anchors, most covariates for a full look
 
@@ -387,8 +387,8 @@ def _check_within(
     if fixed.any():
         named = [own[j] for j in np.flatnonzero(fixed).tolist()]
         raise IdentificationError(
-            f"constant within every level of {X.factor}: {', '.join(named)}; such effects cannot be told from those of "
-            "the levels: leave these covariates out, or the factor",
+            f"constant within every level of {X.factor}: {', '.join(named)}; such effects cannot be separated from "
+            "those of the levels: leave these covariates out, or the factor",
             named,
         )
     if len(own):

@@ -33,7 +33,7 @@ FIRST_COLUMNS = 50  # join at once, or as many as are free already
 class NetModel:
     """The function to minimise; ``log`` says whether it contains - log w_1."""
 
-    solver: ActiveSolver  # with H
+    solver: ActiveSolver  # solves with H
     b: Array
     lasso: Array
     lower: Array

@@ -73,7 +73,7 @@ class Solution:
     reason: str
     n_iter: int
     tangent: Array  # dv / dxi along the path
-    hessian: Array | Arrow  # of the loss, in v
+    hessian: Array | Arrow  # Hessian of the loss, in v
     folds: tuple[float, ...] = ()  # where the branch from xi = 0 ended and dropped into another minimum
     history: list[dict[str, Any]] = field(default_factory=list)
     decisive: Any = None  # which places decide, if the loss is a tail risk over places
@@ -266,7 +266,7 @@ def _last(
         return None
     polished = _polished(objective, state, small, held, binding, xi, tol)
     if kkt > tol and polished is not state:
-        kkt = max(kkt_residual(polished, binding), NEGLIGIBLE * tol)  # with what was neglected
+        kkt = max(kkt_residual(polished, binding), NEGLIGIBLE * tol)  # at least the error that was neglected
     return (polished, kkt) if kkt <= tol else None
 
 

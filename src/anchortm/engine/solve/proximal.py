@@ -42,7 +42,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 
-SHARES = (1.0, 0.5, 0.25, 0.1, 0.03)  # of a step
+SHARES = (1.0, 0.5, 0.25, 0.1, 0.03)  # fractions of a step to try
 NEARLY = 1e-6  # the last Hessian is computed where the KKT residual is below this
 SLOW = 0.6  # a step with an old Hessian that reduces the KKT residual by less asks for a new one
 LIKELY = 0.7  # columns whose slope is at least this fraction of the penalty are in the model
@@ -61,7 +61,7 @@ class _Here:
     loss: float
     gradient: Array
     held: Mask  # by a bound, or at zero by the l1 penalty
-    residual: Array  # of the optimality conditions, for each parameter
+    residual: Array  # residual of the optimality conditions for each parameter
 
     @property
     def kkt(self) -> float:

@@ -30,7 +30,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-QP_TOLERANCE = 1e-6  # of the slope at a solution of the QP, relative to the slope at its start
+QP_TOLERANCE = 1e-6  # largest slope at a solution of the QP, relative to the slope at its start
 BIG = 1e30  # the QP solver takes this for infinity
 LIFTS = (1e-8, 1e-6, 1e-4, 1e-2)  # added to a flat matrix, relative to its largest curvature
 
@@ -40,7 +40,7 @@ def cholesky(matrix: Array) -> Array | None:
     factor, info = dpotrf(matrix)
     if info != 0:
         return None
-    diagonal = factor.diagonal().tolist()  # of a few numbers, for which Python is faster than NumPy
+    diagonal = factor.diagonal().tolist()  # for a few numbers Python is faster than NumPy
     safe = min(diagonal, default=1.0) > 1e-7 * max(diagonal, default=0.0)
     return np.asarray(factor) if safe else None
 
@@ -79,7 +79,7 @@ def inner_of(matrix: Array, free: Mask) -> Array:
 
 
 def convex_model(hessian: Array, binding: Mask) -> tuple[Array, str]:
-    """Return a matrix that is positive definite on the free parameters, and which one it is.
+    """Return a matrix that is positive definite on the free parameters, and the name of the step that it gives.
 
     The Hessian itself, or, if it curves downwards, the matrix with the absolute values of its eigenvalues: a step then
     leads away from a saddle instead of towards it.

@@ -13,7 +13,7 @@ __all__ = ["smallest_eigenvalue"]
 Array = NDArray[np.float64]
 
 MOST_STEPS, CHECKED_EVERY = 100, 5
-TOLERANCE = 1e-4  # of the relative residual; the error of the eigenvalue is about its square
+TOLERANCE = 1e-4  # largest relative residual; the error of the eigenvalue is about its square
 
 
 def smallest_eigenvalue(size: int, solve: Callable[[Array], Array]) -> float | None:

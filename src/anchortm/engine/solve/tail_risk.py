@@ -31,11 +31,11 @@ Mask = NDArray[np.bool_]
 
 ARMIJO = 1e-4
 PROXIMAL = 1e-4  # curvature that the QP solver gives to variables without any, and takes away again
-PRIMAL = 1e-9  # by which the QP solver may violate a bound
+PRIMAL = 1e-9  # largest violation of a bound by the QP solver
 SHORTEST = 1e-10  # fraction of a step below which a line search gives up
 NEAR = 1e-4  # expected gains below this, relative to the loss, are also judged by the optimality conditions
 ALL = 1e-9  # caps whose sum exceeds 1 by less leave no choice of weights; also rounding in sets of bounds and places
-CHANGES = 20  # of these sets, beyond which the QP solver's answer stays
+CHANGES = 20  # most changes of these sets; after them the QP solver's answer stays
 FEW = 60  # values that the quadratic programme starts with
 
 
@@ -67,7 +67,7 @@ class TailRisk(ABC):
     coordinates : Coordinates
         The bounds on v.
     rho : float
-        What the risk is multiplied by.
+        The factor of the risk.
     caps : array
         Largest weight of each value.
     """
@@ -228,8 +228,8 @@ def _programme(
     lam = np.asarray(info["lam"])
     weights, full = np.zeros(at.values.size), np.zeros(at.values.size, dtype=bool)
     weights[chosen] = np.clip(lam[d + 1 + m :], 0.0, risk.caps[chosen])
-    full[chosen] = (lam[d + 1 + m :] > 0.0) & (lam[d + 1 : d + 1 + m] == 0.0)  # beyond the level of the tail
-    held = np.sign(lam[:d])  # exactly on the bounds that hold
+    full[chosen] = (lam[d + 1 + m :] > 0.0) & (lam[d + 1 : d + 1 + m] == 0.0)  # places beyond the level of the tail
+    held = np.sign(lam[:d])  # put the step exactly on the bounds that hold
     step = np.where(held < 0.0, lower, np.where(held > 0.0, upper, x[:d] * unit))
     return np.clip(step, lower, upper), weights, full, (float(x[d]) + middle) / risk.rho
 

@@ -57,7 +57,7 @@ class Group:
             odd = np.flatnonzero(self.odd(columns))
             if odd.size and len(self.names) == 1:
                 raise InputError(
-                    f"{self.names[0]} was 0 or 1 in the fit, and its effect varies: it cannot be "
+                    f"{self.names[0]} has a varying effect and was 0 or 1 in the fit: it cannot be "
                     f"{columns[odd[0], 0]:g}, as at row {odd[0]}"
                 )
             if odd.size:
@@ -70,8 +70,8 @@ class Group:
         outside = int(((share < 0.0) | (share > 1.0)).sum())
         if outside:
             warn(
-                f"{self.names[0]} leaves its range {self.low:g} to {self.high:g} in {outside} rows: there its effect, "
-                "which varies along the response, is that at the nearer end of the range",
+                f"{self.names[0]} leaves its range {self.low:g} to {self.high:g} in {outside} rows: its varying effect "
+                "there is that at the nearer end of the range",
                 AnchorTMWarning,
             )
         share = np.clip(share, 0.0, 1.0)

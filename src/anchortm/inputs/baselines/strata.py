@@ -106,6 +106,6 @@ def stratum_codes(labels: Sequence[Any], known: Sequence[Any]) -> NDArray[np.int
     if unseen:
         raise InputError(
             f"strata that the fit has not seen: {', '.join(unseen[:10])}; known: {', '.join(map(str, known[:20]))}; "
-            "a stratum's baseline comes from its own rows"
+            "leave their rows out, as each stratum needs a baseline from rows of its own"
         )
     return np.array([place[label] for label in labels], dtype=np.intp)

@@ -21,7 +21,7 @@ MOST, MOST_WEIGHTS = 1000, 50_000_000  # limits of corners, and of corners times
 Varying = Mapping[str, Any] | Iterable[Any] | str | int | None  # the argument of the models
 
 
-Facts = Callable[[list[int]], tuple[float, float, bool]]  # of columns: least and largest number, whether all are 0 or 1
+Facts = Callable[[list[int]], tuple[float, float, bool]]  # least and largest number of columns, whether all are 0 or 1
 
 
 def make_mixture(
@@ -83,7 +83,7 @@ def check_corners(size: int, n_rows: int) -> None:
     if size > MOST or size * n_rows > MOST_WEIGHTS:
         raise InputError(
             f"{size} strata, levels and ends for {n_rows} rows are too many baselines: merge some, give places as "
-            "anchors, or take CoxPH, whose strata are free"
+            "anchors, or use CoxPH, whose strata have no parameters"
         )
 
 
@@ -126,7 +126,7 @@ def _is_name(entry: object) -> bool:
 def _range(name: str, ends: object) -> tuple[float, float]:
     """Return the range that ``varying`` gives a number."""
     if not isinstance(ends, (list, tuple, np.ndarray)) or len(ends) != 2:
-        raise InputError(f"varying gives {name!r} the range {ends!r}: give (low, high), or None for that of X")
+        raise InputError(f"varying gives {name!r} the range {ends!r}: give (low, high), or None for the range in X")
     return one_number(ends[0], f"varying[{name!r}]"), one_number(ends[1], f"varying[{name!r}]")
 
 

@@ -265,7 +265,7 @@ class CovariateTerms:
         sparse = [places[term] for term in others]
         if sum(place.stop - place.start for place in sparse) > MAX_SPARSE:
             raise InputError(
-                f"beside the largest factor others may have {MAX_SPARSE} levels: merge levels of {', '.join(others)}"
+                f"besides the largest factor, others may have {MAX_SPARSE} levels: merge levels of {', '.join(others)}"
             )
         n = len(rest)
         pieces = [

@@ -80,7 +80,7 @@ class Formula(Roles):
     def counted(cls, text: str, data: Table, weights: Numbers | None) -> Formula:
         """Return the formula with its data for a fit; smooth terms count rows by their weights.
 
-        Rows of weight zero have no say in levels, ranges and transforms. Events must be compared with a value that
+        Rows of weight zero do not affect levels, ranges and transforms. Events must be compared with a value that
         some rows have.
         """
         table = native(data)

@@ -41,7 +41,7 @@ NUMPY = {"abs", "cos", "exp", "floor", "log", "log10", "log1p", "log2", "sin", "
 CONTRASTS = {"SAS", "diff", "helmert", "poly", "sum", "treatment"}
 BASES = {"bs", "cc", "cr", "cs", "poly"}  # functions whose arguments are sizes
 OPTIONS = BASES | {"C", "center", "s", "scale", "standardize"}  # functions that take more than a column
-MAX_SIZE = 100  # of a spline, and arguments of a function
+MAX_SIZE = 100  # largest size of a spline, and most arguments of a function
 LARGEST = 1e300  # number in a formula
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: np.add,

@@ -28,7 +28,7 @@ OUTCOMES = {
     "Interval": "Interval(lower, upper)",
     "Trials": "Trials(successes, trials)",
 }
-MOST_VALUES = 10  # of a column, to be listed in a message
+MOST_VALUES = 10  # most values of a column that a message lists
 FUNCTIONS = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt, "log1p": np.log1p}
 
 

@@ -118,7 +118,7 @@ class Roles:
         self.text, self._parsed = text, parse_formula(text)
         self._parsed.outcome.check_quotes(names)
         covariates = expand_dot(self._parsed, names)
-        parse_formula(f"y ~ {covariates}", LONGEST)  # with all that a dot stands for
+        parse_formula(f"y ~ {covariates}", LONGEST)  # checks the length with all that a dot stands for
         terms = read_terms(covariates)
         used = columns_used(terms)
         known(sorted(used), names)
@@ -149,11 +149,13 @@ class Roles:
         if strata & anchors:
             shared = ", ".join(sorted(strata & anchors))
             raise InputError(
-                f"{shared}: strata and anchors at once; a baseline for each stratum takes up what an anchor shows"
+                f"{shared} cannot be strata and anchors at once: the baselines of strata absorb what an anchor shows"
             )
         if strata & covariates:
             shared = ", ".join(sorted(strata & covariates))
-            raise InputError(f"strata are among the covariates: {shared}; their baselines take up such effects")
+            raise InputError(
+                f"strata are among the covariates: {shared}; leave them out there, as the baselines absorb such effects"
+            )
         if clusters & covariates:
             shared = ", ".join(sorted(clusters & covariates))
             raise InputError(

@@ -31,9 +31,9 @@ __all__ = [
 
 # functions that remember something of the data, such as the knots of a spline
 REMEMBERING = ("bs", "cc", "center", "cr", "cs", "poly", "s", "scale", "standardize")
-SPLINES = ("bs", "cc", "cr", "cs")  # formulaic's, which have the argument extrapolation
+SPLINES = ("bs", "cc", "cr", "cs")  # formulaic's splines, which have the argument extrapolation
 CODED = re.compile(r"C\(\s*(?:`([^`]+)`|(\w+))")
-COLOURS = re.compile(r"\x1b\[[\d;]*m|[\u29da\u29db]")  # of formulaic's messages
+COLOURS = re.compile(r"\x1b\[[\d;]*m|[\u29da\u29db]")  # colours and marks in formulaic's messages
 
 
 def read_terms(text: str, more: str = " + 1") -> Any:

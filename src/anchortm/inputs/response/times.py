@@ -12,7 +12,7 @@ from anchortm.inputs.response.rows import Response
 
 __all__ = ["Interval", "Surv"]
 
-MOST_VALUES = 10  # of an event, to be listed in a message
+MOST_VALUES = 10  # most values of an event that a message lists
 ORDER = "code it 1 (seen) or 0 (censored); the order is Surv(time, event, entry), not R's (start, stop, event)"
 
 
@@ -41,7 +41,7 @@ def Surv(time: Numbers, event: Numbers, entry: Numbers | None = None) -> Respons
     """
     index = aligned(time=time, event=event, entry=entry)
     t = as_numbers(time, "time")
-    refuse(t < 0, t, "time", "is negative", "times are counted from 0; for other numbers use Interval")
+    refuse(t < 0, t, "time", "is negative", "times start at 0; for other numbers use Interval")
     seen = _events(event)
     same_length(t.size, event=seen)
     upper = np.where(seen == 1, t, np.inf)

@@ -278,7 +278,7 @@ class BoostedAnswers(AtPlaces, Quantiles):
             What to do if rows cannot be predicted, because values are missing or infinite, or levels or strata are
             unknown to the fit: raise an error, or predict the others and mark these.
         unknown : {"error", "baseline", "rare"}
-            How to read levels of covariates that the fit has not seen: not at all, as the reference level of their
+            How to treat levels of covariates that the fit has not seen: as an error, as the reference level of their
             coding, or as the level that was rarest in the fit. A warning counts the rows.
         place : {"average", "new"}
             Whether rows come from an average place, or from a new one; as for the other models.

@@ -174,7 +174,7 @@ class Resampled(CopiedWithRows, Adapted):
         uncertainty: str | BoostedBootstrap | None = None,
         offset: Numbers | None = None,
     ) -> RestrictedMeans:
-        """Return the mean time up to tau, E[min(Y, tau)], of each row or group, with its error by the bootstrap.
+        """Return the mean time up to tau, E[min(Y, tau)], of each row or group, with its bootstrap standard error.
 
         Parameters
         ----------

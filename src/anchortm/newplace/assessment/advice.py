@@ -27,27 +27,27 @@ class Advice:
     xi : float
         Strength of the penalty; 0 for maximum likelihood.
     confidence : str
-        "clear", "confident" and "tentative" speak for the strategy. "keep" says that nothing beats maximum likelihood,
+        "clear", "confident" and "tentative" support the strategy. "keep" says that nothing beats maximum likelihood,
         "undecided" that the data do not decide. "inside" says that the new place is like the others, "untried" that
         nothing was compared.
     gain : float
         Expected gain over maximum likelihood in log-likelihood per row; NaN if maximum likelihood is kept.
     interval : tuple of float or None
-        What the gain is uncertain by.
+        Interval for the gain.
     interval_is : str
-        What the interval is.
+        What kind of interval it is.
     factor : float
-        How many times as wide predictions are made.
+        Factor by which predictions are widened.
     collect : int or None
         How many outcomes of the new place are worth collecting.
     collect_gain : float
-        What they gain over maximum likelihood.
+        Their gain over maximum likelihood.
     stability : float
         Share of draws of places with the same strategy; NaN if it was not computed.
     reasons : tuple of str
         Why, in sentences.
     labels : int
-        How many outcomes of the new place are at hand.
+        How many outcomes of the new place you have.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class Recommendation:
     Attributes
     ----------
     kind : {"like", "further", "both"}
-        The kind of place that the answer is for: where rows of the new place tell how far out it is, one of them.
+        The kind of place that the answer is for: one of the two if rows of the new place show how far out it is.
     like, further : Advice or None
         The advice for each kind of place; None if it was not asked for.
 

@@ -71,10 +71,10 @@ def assess(
     anchors : array, frame or list of columns, optional
         Anchors of the fits; by default the environments.
     environments : array, or column name of a table, optional
-        Where rows come from; by default the anchors.
+        The place of each row; by default the anchors.
     new : array or frame, optional
-        Rows of the new place, without outcomes. They tell how far out it is, and so which question is yours: what to
-        do at a place like these, or further out. Without them both are answered.
+        Rows of the new place, without outcomes. They show how far out it is, and so which question to answer: what
+        to do at a place like these, or further out. Without them both are answered.
     labels : int, optional
         How many outcomes of the new place you have, or can get. The answer then says whether to recalibrate with
         them. Without it the answer says how many would be worth collecting.
@@ -85,7 +85,7 @@ def assess(
     n_jobs : int, optional
         Number of processes; -1 uses all cores.
     random_state : int
-        Seed of everything that is drawn. The default gives the same answer each time.
+        Seed of all random draws. The default gives the same answer each time.
     progress : bool, optional
         Whether to show a progress bar. By default only in a terminal or notebook.
 
@@ -140,7 +140,7 @@ def assess(
 
 @contextmanager
 def _once() -> Iterator[None]:
-    """Let each warning be told once, though several parts may give it."""
+    """Show each warning once, although several parts may raise it."""
     with catch_warnings(record=True) as found:
         simplefilter("always")
         yield

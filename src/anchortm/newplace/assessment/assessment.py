@@ -59,7 +59,7 @@ class Assessment:
     curves : list
         Pairs of a kind of place and a ``LabelCurve``: what outcomes of the new place gain.
     stability : dict
-        For each kind of place, how often each strategy is recommended if places are drawn again.
+        For each kind of place, how often each strategy is recommended if places are resampled.
     views : Views or None
         Predictions for typical rows at each xi.
     effects : Effects or None

@@ -136,7 +136,7 @@ class ConformalWidth:
 def conformal_width(
     model: Any, raw: Mapping[str, Any], at: Any, cut: int | None, seed: int, level: float = 0.9
 ) -> ConformalWidth:
-    """Return how wide intervals are that cover at a new place, whatever is wrong with the model.
+    """Return how wide intervals must be to cover at a new place, even if the model is wrong.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def conformal_width(
 
     predictor = ConformalPredictor(clone(model).set_params(xi=0.0), level, random_state=seed, cut=cut)
     with catch_warnings(), settled(None):  # the rows are without missing values
-        simplefilter("ignore", AnchorTMWarning)  # of infinite sets, which the sentence tells
+        simplefilter("ignore", AnchorTMWarning)  # the sentence reports infinite sets
         predictor.fit(**raw)
     n, needed = len(predictor.calibration_environments_), int(predictor.places_needed_)
     width = model_width = math.nan

@@ -25,7 +25,7 @@ from anchortm.selection.places import Places
 __all__ = ["Evidence", "NewPlace", "attempted", "covariates_of", "evidence_of", "new_place", "residual_means"]
 
 LARGE = (100.0, 1000.0)  # values of xi that show whether the penalty vanishes
-Z = 1.96  # of intervals for mean residuals
+Z = 1.96  # half width of intervals for mean residuals, in standard errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class NewPlace:
 
     @property
     def short(self) -> str:
-        """Return the answer in words that tell no covariate of its rows."""
+        """Return the answer without naming a covariate of its rows."""
         return f"The new place counts as {'a place like these' if self.inside else 'further out'}.{self._caveat}"
 
     @property

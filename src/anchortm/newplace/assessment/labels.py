@@ -36,10 +36,10 @@ __all__ = ["NUMBERS", "LabelCurve", "curve_further", "curve_like"]
 Codes = NDArray[np.intp]
 
 NUMBERS = (0, 5, 10, 20, 50, 100)
-DRAWS = 6  # of the few rows of a place
+DRAWS = 6  # draws of the few rows of a place
 REST = 5  # rows of a place that must be left to predict
 MOST = 200  # places that are tried
-MOST_ROWS = 500  # of a place that are predicted
+MOST_ROWS = 500  # most rows of a place that are predicted
 
 
 @dataclass(frozen=True, eq=False)

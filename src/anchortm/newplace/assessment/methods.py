@@ -26,7 +26,7 @@ def versions() -> dict[str, str]:
 
 
 def fingerprint(places: Places) -> str:
-    """Return 16 letters that depend on all values of the data and on their order, and tell none of them."""
+    """Return 16 letters that depend on all values of the data and on their order, without revealing them."""
     data, found = places.data, hashlib.sha256()
     parts: list[Any] = [data.response.lower, data.response.upper, data.without_wide().design.matrix, places.groups]
     parts += [part for part in (data.weights, data.offset) if part is not None]
@@ -51,7 +51,7 @@ class Methods:
     fingerprint : str
         Letters that depend on all values of the data.
     seed : int
-        Seed of everything that was drawn.
+        Seed of all random draws.
     """
 
     formula: str | None

@@ -2,9 +2,9 @@
 
 For a place like those of the fit:
 
-1. Maximum likelihood, unless another strategy is better in the mean over left-out places by more than chance
+1. Maximum likelihood, unless another strategy is better on average over left-out places by more than chance
    (simultaneous p-value below 0.05): "clear".
-2. If the best of them gains more than 0.01 in the mean, but not by more than chance, the data do not decide.
+2. If the best of them gains more than 0.01 on average, but not by more than chance, the data do not decide.
 
 For a place further out: the graded rule of the comparison (``anchortm.selection.further``).
 
@@ -35,11 +35,11 @@ from anchortm.selection.further import ANCHORED, GAIN, Further
 
 __all__ = ["advice_further", "advice_like", "too_few", "with_labels"]
 
-SHARE = 0.8  # of the largest gain from outcomes that a smaller number of them must bring
+SHARE = 0.8  # share of the largest gain that a smaller number of outcomes must reach to be recommended
 FEWEST_SITES = 5  # places at which a number of outcomes must have been tried before it is recommended
-LEVEL = 0.9  # of intervals
+LEVEL = 0.9  # level of intervals
 DRAWS = 2000
-TUNED = ("anchored", "anchored+spread", "widened")  # they may choose what maximum likelihood is
+TUNED = ("anchored", "anchored+spread", "widened")  # they may end up as maximum likelihood itself
 
 
 def advice_like(found: Comparison, finals: Mapping[str, Any], stability: Mapping[str, float] | None) -> Advice:
@@ -138,7 +138,7 @@ def with_labels(advice: Advice, curves: Sequence[LabelCurve], labels: int | None
     curves : sequence of LabelCurve
         What outcomes gain at left-out places of this kind, for fits at one xi or several.
     labels : int or None
-        How many are at hand; None if none are, and their number is to be recommended.
+        How many you have; None if you have none and want their number to be recommended.
     """
     if not curves:
         return advice
@@ -218,7 +218,7 @@ def _why_further(further: Further) -> list[str]:
         case _ if further.folds["xi"].iloc[0] == 0.0:
             lines = ["Where the outermost places are left out, no xi above 0 gains on average."]
         case _:
-            lines = [f"The folds that leave the outermost places out do not speak for anchoring (gains {at}: {gains})."]
+            lines = [f"The folds that leave the outermost places out do not support anchoring (gains {at}: {gains})."]
     if further.confidence in ANCHORED and further.width_alone:
         lines.append("Over all folds a wider spread alone gains as much.")
     return lines

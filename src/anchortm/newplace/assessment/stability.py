@@ -1,4 +1,4 @@
-"""How often a recommendation changes if places are drawn again: their losses are drawn, nothing is refitted."""
+"""How often a recommendation changes if places are resampled: their losses are resampled, nothing is refitted."""
 
 from __future__ import annotations
 

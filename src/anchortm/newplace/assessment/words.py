@@ -10,7 +10,7 @@ LEVEL = 0.05
 
 
 def need_sentence(pvalue: float) -> str:
-    """Return what the score test of invariance says of the need for anything, in words.
+    """Return what the score test of invariance says about the need for anchoring, in words.
 
     Examples
     --------

@@ -128,7 +128,7 @@ def _on_the_same_rows(record: Mapping[str, Any]) -> list[str]:
         return []
     return [
         "These look like the rows of the fit: their log-likelihood is the same. Outcomes that the model has seen show "
-        "its calibration in too good a light, so use rows of other places."
+        "its calibration look better than it is, so use rows of other places."
     ]
 
 
@@ -198,7 +198,7 @@ def _on_drift(record: Mapping[str, Any]) -> list[str]:
         if row["distance"] is not None and row["distance"] > MANY
     ]
     if texts:
-        found.append(f"Levels occur in other shares than in the fit: {listed(texts)}.")
+        found.append(f"Shares of levels differ from those of the fit: {listed(texts)}.")
     if drift["known"] == "ranges" and drift["columns"]:
         found.append(
             "Whether means have moved inside the training range cannot be said: the model keeps the range of each "

@@ -156,7 +156,7 @@ def _missing(rows: ReportedRows, X: Any, names: Sequence[str]) -> dict[str, int]
 
 
 def _levels(rows: ReportedRows) -> list[dict[str, Any]]:
-    """Return the shares of levels in the fit and in these rows; those of one to four rows are not told."""
+    """Return the shares of levels in the fit and in these rows; those of one to four rows are withheld."""
     formula = rows.model.new_rows_.formula
     if formula is None or rows.good.size < LEAST:
         return []

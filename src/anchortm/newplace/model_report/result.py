@@ -153,7 +153,7 @@ def model_report(
     Parameters
     ----------
     model : fitted model
-        Perhaps one that ``load`` has read. The model inside a search or a ``ConformalPredictor`` is taken.
+        It may come from ``load``. Of a search or a ``ConformalPredictor``, the model inside is used.
     X : table or array
         The rows. After a fit by a formula, the table with the columns of the formula.
     y : outcomes, optional
@@ -164,9 +164,9 @@ def model_report(
         As for ``predict_distribution``.
     training : table or array, optional
         The rows of the fit, to compare means of covariates. A fitted model knows ranges of numbers and how often each
-        level occurred, but no means.
+        level occurred, but not the means.
     times : sequence of float, optional
-        Of outcomes that are times: when to report survival. By default three times up to the longest one of the fit.
+        Times at which to report survival, for outcomes that are times. By default three up to the longest of the fit.
     place : {"average", "new"}
         Whether predictions are those for an average place of the fit or for a new one, as for
         ``predict_distribution``.

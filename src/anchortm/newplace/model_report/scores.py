@@ -23,7 +23,7 @@ from anchortm.scores.table import score_table
 
 __all__ = ["LEVELS", "Scored", "calibration_of", "chosen_times", "expected_of", "mean_of", "scores_of", "site_of"]
 
-LEVELS = (0.5, 0.8, 0.9)  # of the intervals whose coverage is reported
+LEVELS = (0.5, 0.8, 0.9)  # levels of the intervals whose coverage is reported
 CONFIDENCE = 0.95
 BINS = 10
 CLUSTERS = 5  # places from which on an interval counts them, not the rows alone
@@ -42,9 +42,9 @@ class Scored:
     error : array
         Distance of the outcome from the predicted median, or from the mean of a GLM; NaN where it is not known.
     event : array of bool or None
-        Of times, whether the row has an event.
+        For times, whether the row has an event.
     risk : array or None
-        Of times, a number that is higher where events come sooner.
+        For times, a number that is higher where events come sooner.
     remarks : tuple of str
         What could not be computed, and why.
     """

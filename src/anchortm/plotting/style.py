@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from anchortm._typing import Array, Axis
 from anchortm.exceptions import InputError
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLOURS",
+    "LOOKS",
     "STRATEGIES",
     "STYLES",
     "lambda_axis",
     "level_label",
+    "look_of",
     "looks",
     "name_levels",
     "new_axes",
@@ -30,11 +32,12 @@ __all__ = [
     "row_labels",
     "shortened",
     "xi_axis",
+    "xi_looks",
 ]
 
 COLOURS = ("#08306b", "#d95f02", "#1b9e77", "#7570b3", "#666666", "#e7298a", "#a6761d", "#56b4e9")
 STYLES = ("-", "--", "-.", ":")
-STRATEGIES = {  # colours and line styles of strategies in pictures of the pages, which the colour-blind can tell apart
+STRATEGIES: dict[str, tuple[str, Any]] = {  # colours and line styles, which the colour-blind can tell apart
     "truth": ("#000000", "-"),
     "maximum likelihood": ("#D55E00", "--"),
     "widened": ("#CC79A7", ":"),
@@ -42,8 +45,21 @@ STRATEGIES = {  # colours and line styles of strategies in pictures of the pages
     "recalibrated": ("#009E73", "-."),
     "own rows": ("#8c6d00", (0, (1, 2))),
 }
+# The same for strategies by the names that comparisons give them: colours and markers. The report has these colours too.
+LOOKS: dict[str, tuple[str, str]] = {
+    "ml": (STRATEGIES["maximum likelihood"][0], "^"),
+    "anchored": (STRATEGIES["anchored"][0], "o"),
+    "widened": (STRATEGIES["widened"][0], "s"),
+    "recalibrate": (STRATEGIES["recalibrated"][0], "v"),
+    "equal": ("#666666", "P"),
+    "anchored+spread": ("#56B4E9", "D"),
+    "null": (STRATEGIES["own rows"][0], "X"),
+    "random-intercept": ("#332288", "h"),
+}
+STRENGTHS = (("#0072B2", "-"), ("#56B4E9", "-."), ("#003A5C", (0, (5, 1))), ("#000000", ":"))  # of anchored fits
 XI = "strength of the anchor penalty, xi"
 MANY = 30  # levels beyond which an axis does not name them
+NAMED = 9  # values of xi up to which an axis names each
 
 
 def new_axes(ax: Axis, **options: Any) -> Axes:
@@ -65,6 +81,23 @@ def looks() -> Iterator[tuple[str, str]]:
     return ((COLOURS[k % 8], STYLES[(k + k // 8) % 4]) for k in count())
 
 
+def look_of(strategy: str, position: int = 0) -> tuple[str, str]:
+    """Return colour and marker of a strategy by its name, or those of a position for one that has none."""
+    return LOOKS.get(strategy) or (COLOURS[position % 8], "osD^vP"[position % 6])
+
+
+def xi_looks(xis: Sequence[float]) -> dict[float, tuple[str, Any]]:
+    """Return colour and line style of fits at up to five values of xi: 0 as maximum likelihood, others in blues.
+
+    Two penalties or more go from light to dark.
+    """
+    anchored = sorted(xi for xi in xis if xi > 0)
+    if len(anchored) > len(STRENGTHS):
+        raise InputError(f"{len(anchored)} values of xi cannot be told apart: draw up to {len(STRENGTHS)}")
+    shades = [STRENGTHS[k] for k in ((0,) if len(anchored) == 1 else (1, 0, 2, 3)[: len(anchored)])]
+    return {0.0: STRATEGIES["maximum likelihood"], **dict(zip(anchored, shades, strict=True))}
+
+
 def outside_legend(ax: Axes) -> None:
     """Put the legend to the right of the axes."""
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
@@ -79,13 +112,22 @@ def lambda_axis(ax: Axes, xlabel: str = "strength of the elastic net, lambda") -
     ax.invert_xaxis()
 
 
-def xi_axis(ax: Axes, xis: Array) -> None:
-    """Make the axis of xi logarithmic from its smallest positive value, with room for 0."""
-    shown = np.asarray(xis)[np.isfinite(xis)]
+def xi_axis(ax: Axes, xis: ArrayLike) -> None:
+    """Make the axis of xi logarithmic from its smallest positive value, with room for 0, and with plain numbers.
+
+    Up to nine values are named as they are, more by the powers of ten in their range.
+    """
+    values = np.unique(np.asarray(xis, dtype=np.float64))
+    shown = values[np.isfinite(values)]
     if (shown > 0).any():
-        smallest = float(shown[shown > 0].min())
+        smallest, largest = float(shown[shown > 0].min()), float(shown.max())
         ax.set_xscale("symlog", linthresh=smallest)
-        ax.set_xlim(float(shown.min()) - 0.2 * smallest, 1.5 * float(shown.max()))
+        ax.set_xlim(float(shown.min()) - 0.2 * smallest, 1.5 * largest)
+        if shown.size > NAMED:
+            powers = 10.0 ** np.arange(np.ceil(np.log10(smallest)), np.floor(np.log10(largest)) + 1)
+            shown = np.append(shown[shown <= 0], powers)
+        ax.set_xticks(shown, [f"{xi:g}" for xi in shown])
+        ax.xaxis.set_minor_locator(pyplot().NullLocator())
     ax.set_xlabel(XI)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 import anchortm
 
 project = "anchortm"
@@ -25,9 +27,11 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.bibtex",
     "sphinx-mathjax-offline",
+    "gallery_panels",
+    "model_pages",
 ]
 templates_path = ["_templates"]  # of the generated pages of the API
-exclude_patterns = ["_build", "_templates", "pictures"]
+exclude_patterns = ["_build", "_templates", "extensions", "pictures"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = False
 default_role = "code"
@@ -65,7 +69,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1e9,
     "write_computation_times": False,
-    "image_scrapers": ("matplotlib",),
+    "image_scrapers": ("gallery_panels.panels",),
+    "thumbnail_size": (480, 340),
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("anchortm",),
     "reference_url": {"anchortm": None},

@@ -21,22 +21,27 @@ XIS = [0, 1, 3, 10, 30, 100]
 SIZE = {"fontsize": 15}
 
 
-def draw() -> Figure:
+def draw(narrow: bool = False) -> Figure:
     pcs = atm.datasets.load_computers()
     old, new = pcs[pcs.trend <= LAST], pcs[pcs.trend > LAST]
     search = atm.XiSearchCV(atm.ContinuousLogit(), XIS, design="further", new=new.drop(columns="price"))
     search.fit(FORMULA, old)
-    figure, axes = plt.subplots(1, 2, figsize=(1600 / 150, 700 / 150), sharey=True, layout="constrained")
+    shape, width, height = ((2, 1), 900, 1400) if narrow else ((1, 2), 1600, 700)
+    size = (width / 150, height / 150)
+    figure, axes = plt.subplots(*shape, figsize=size, sharex=True, sharey=True, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.06)
     panel(axes[0], atm.ContinuousLogit().fit(FORMULA, old), pcs, "maximum likelihood", "Maximum likelihood")
     panel(axes[1], search, pcs, "anchored", f"Anchored, xi = {search.best_xi_:g}")
-    axes[0].set_ylabel("price of a computer (dollars)", **SIZE)
+    for ax in axes if narrow else axes[:1]:
+        ax.set_ylabel("price of a computer (dollars)", **SIZE)
+    for ax in axes[1:] if narrow else axes:
+        ax.set_xlabel("month (1 = January 1993)", **SIZE)
     handles = [
         plt.Line2D([], [], color="black", marker="o", ls="none", ms=7, label="true median"),
         plt.Line2D([], [], color="0.25", lw=3, label="predicted median"),
         plt.Rectangle((0, 0), 1, 1, color="0.25", alpha=0.25, lw=0, label="90 % interval of a machine"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, **SIZE)
+    figure.legend(handles=handles, loc="outside lower center", ncols=1 if narrow else 3, frameon=False, **SIZE)
     return figure
 
 
@@ -59,6 +64,5 @@ def panel(ax: Axes, fit: Any, pcs: Any, strategy: str, title: str) -> None:
     ax.text(0, 1.03, found, transform=ax.transAxes, fontsize=14.5, linespacing=1.25)
     ax.set(xlim=(0.3, 35.7), ylim=(800, 4100), xticks=[1, 6, 12, 18, 24, 30, 35])
     ax.set_yticks([1000, 2000, 3000, 4000], ["1000", "2000", "3000", "4000"])
-    ax.set_xlabel("month (1 = January 1993)", **SIZE)
     ax.tick_params(labelsize=14)
     ax.spines[["top", "right"]].set_visible(False)

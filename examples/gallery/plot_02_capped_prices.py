@@ -7,6 +7,8 @@ is written as 50. What happens if these prices are taken at their word, and what
 only lower limits?
 """
 
+# sphinx_gallery_tags = ["continuous", "censoring"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -9,6 +9,8 @@ they are the *anchors*. The patients, their treatments and centres are those of 
 so that the truth is known.
 """
 
+# sphinx_gallery_tags = ["continuous", "model extensions"]
+
 import warnings
 
 import matplotlib.pyplot as plt

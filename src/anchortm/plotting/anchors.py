@@ -13,7 +13,7 @@ from anchortm._util.frames import aligned
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
 from anchortm.plotting.results import Model
-from anchortm.plotting.style import name_levels, new_axes, outside_legend
+from anchortm.plotting.style import COLOURS, name_levels, new_axes, outside_legend
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +151,7 @@ def chi_square(
         critical = float(stats.chi2.isf(level, df))
     beyond = grid >= critical
     ax.fill_between(grid[beyond], density[beyond], color="0.7", label=f"rejected at {level:.0%}")
-    ax.axvline(statistic, color="tab:red", linestyle="--", label=f"observed, {statistic:.4g}")
+    ax.axvline(statistic, color=COLOURS[1], linestyle="--", label=f"observed, {statistic:.4g}")
     ax.set(
         xlabel="score statistic",
         ylabel="density under invariance",

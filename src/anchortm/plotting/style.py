@@ -13,6 +13,7 @@ from anchortm._typing import Array, Axis
 from anchortm.exceptions import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "LOOKS",
     "STRATEGIES",
     "STYLES",
+    "crowd",
     "lambda_axis",
     "level_label",
     "look_of",
@@ -28,6 +30,7 @@ __all__ = [
     "new_axes",
     "outcome_label",
     "outside_legend",
+    "plain_symlog",
     "pyplot",
     "row_labels",
     "shortened",
@@ -45,7 +48,7 @@ STRATEGIES: dict[str, tuple[str, Any]] = {  # colours and line styles, which the
     "recalibrated": ("#009E73", "-."),
     "own rows": ("#8c6d00", (0, (1, 2))),
 }
-# The same for strategies by the names that comparisons give them: colours and markers. The report has these colours too.
+# Colours and markers of strategies by the names that comparisons give them. The HTML report has the same colours.
 LOOKS: dict[str, tuple[str, str]] = {
     "ml": (STRATEGIES["maximum likelihood"][0], "^"),
     "anchored": (STRATEGIES["anchored"][0], "o"),
@@ -110,6 +113,29 @@ def lambda_axis(ax: Axes, xlabel: str = "strength of the elastic net, lambda") -
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.xaxis.set_minor_formatter(lambda *_: "")
     ax.invert_xaxis()
+
+
+def crowd(ax: Axes, at: Array, curves: pd.DataFrame, label: str | None, plural: str = "others") -> None:
+    """Draw many curves, one per column: each if they are few, else their middle half and the middle 80 %."""
+    if curves.shape[1] <= MANY:
+        for k, name in enumerate(curves.columns):
+            ax.plot(at, curves[name], color="0.7", linewidth=0.7, zorder=1, label=label if k == 0 else None)
+        return
+    for low, high, shade, words in ((0.1, 0.9, "0.9", "80 %"), (0.25, 0.75, "0.78", "half")):
+        ends = curves.quantile([low, high], axis=1)
+        ax.fill_between(at, *ends.to_numpy(), color=shade, linewidth=0, zorder=1, label=f"middle {words} of {plural}")
+
+
+def plain_symlog(ax: Axes, linear: float) -> None:
+    """Make the x axis linear around 0 and logarithmic beyond, with plain numbers."""
+    ax.set_xscale("symlog", linthresh=linear)
+    ax.figure.canvas.draw()
+    low, high = ax.get_xlim()
+    decade = 10.0 ** np.ceil(np.log10(linear))
+    powers = decade * 10.0 ** np.arange(8)
+    ticks = [value for value in (*-powers[::-1], 0.0, *powers) if low <= value <= high]
+    ax.set_xticks(ticks, [f"{value:g}" for value in ticks])
+    ax.xaxis.set_minor_locator(pyplot().NullLocator())
 
 
 def xi_axis(ax: Axes, xis: ArrayLike) -> None:

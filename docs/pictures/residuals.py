@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import anchortm as atm
-from anchortm.plotting.style import STRATEGIES
 
 COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
 
@@ -23,9 +22,6 @@ def draw() -> Figure:
     right.set_ylabel("")
     for ax in (left, right):
         before, after = ax.get_lines()[1:3]
-        before.set_color(STRATEGIES["maximum likelihood"][0])
-        before.set_markerfacecolor("white")
-        after.set_color(STRATEGIES["anchored"][0])
         ax.legend([before, after], ["before (xi = 0)", "after (xi = 10)"], frameon=False, loc="upper left")
     return figure
 

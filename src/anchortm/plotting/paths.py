@@ -283,6 +283,7 @@ def flattening(table: pd.DataFrame, ax: Axis = None, *, unit: str = "y") -> Axes
             ax.plot(table["xi"], relative, style, color=colour, marker="o", markersize=3, label=name)
     xi_axis(ax, table["xi"].to_numpy())
     ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_ylabel(f"relative to xi = {table['xi'].iloc[0]:g}")
     ax.legend(frameon=False)
     return ax

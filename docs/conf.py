@@ -110,7 +110,7 @@ copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 copybutton_remove_prompts = True
 copybutton_line_continuation_character = "\\"
-copybutton_exclude = ".linenos, .gp, .go"
+copybutton_copy_empty_lines = False
 copybutton_selector = "div:not(.highlight-text):not(.highlight-none) > div.highlight > pre"  # output has no button
 
 warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")

@@ -42,6 +42,10 @@ SETTLED = "return new Promise((done) => requestAnimationFrame(() => requestAnima
 WIDTH = SETTLED % "document.scrollingElement.scrollWidth"
 WIDEST = """return Array.from(document.querySelectorAll('body *')).filter((e) => e.checkVisibility() &&
   e.getBoundingClientRect().right > innerWidth + 1).slice(0, 3).map((e) => e.tagName + '.' + e.className)"""
+PRESSED = """let text = null; document.execCommand = () => {
+  text = Array.from(document.querySelectorAll('body > textarea')).pop().value; return true};
+  return Array.from(document.querySelectorAll('button.copybtn'), (e) => {e.click();
+    return [text, e.parentElement.textContent, e.closest('[class*=highlight-]').className]})"""
 MISSING = "return Array.from(document.images, (e) => [e.currentSrc, e.complete && e.naturalWidth > 0])"
 
 
@@ -82,7 +86,7 @@ def broken_links(site: Path) -> list[str]:
     for path, page in pages.items():
         for target in dict.fromkeys(page.links):
             parts = urlsplit(target)
-            if parts.scheme or parts.netloc:
+            if parts.scheme or parts.netloc:  # of another site
                 continue
             there = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             there = there / "index.html" if there.is_dir() else there
@@ -167,6 +171,23 @@ def not_found(browser: Any, address: str) -> list[str]:
     return wrong
 
 
+def copied(browser: Any, address: str) -> list[str]:
+    """Return what is wrong with what buttons copy: prompts and output are not input."""
+    wrong = []
+    for page in (PAGES["api"], PAGES["choosing"], "guide/command_line.html"):
+        browser.visit(f"{address}/{page}")
+        browser.driver.set_script_timeout(20)
+        texts = browser.run(PRESSED)
+        if not texts:
+            wrong.append(f"{page}: no block can be copied")
+        for text, whole, kind in texts:
+            if "highlight-text" in kind or any(line.startswith((">>>", "... ", "$ ")) for line in text.splitlines()):
+                wrong.append(f"{page}: a button copies more than input: {text[:60]!r}")
+            if ">>>" in whole and len(text.splitlines()) > whole.count(">>> ") + whole.count("... "):
+                wrong.append(f"{page}: a button copies output: {text[:60]!r}")
+    return wrong
+
+
 def screens(site: Path, out: Path) -> list[str]:
     """Take all pictures, and return what is wrong."""
     sys.path.insert(0, str(ROOT / "tests"))
@@ -180,6 +201,7 @@ def screens(site: Path, out: Path) -> list[str]:
             wrong += looked_at(browser, name, f"{address}/{path}", out)
         wrong += looked_at(browser, "report", page.resolve().as_uri(), out)
         wrong += not_found(browser, address)
+        wrong += copied(browser, address)
     return wrong
 
 

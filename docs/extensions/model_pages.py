@@ -27,7 +27,7 @@ _ITEM = re.compile(r"^    (?:\*\*|:obj:`)(?P<names>[\w, ]+?)(?:\*\*| <|`)")
 
 def examples_first(lines: list[str]) -> list[str]:
     """Return a docstring with its examples before its fields."""
-    fields = next((k for k, line in enumerate(lines) if re.match(r":\w[\w ]*:", line)), None)
+    fields = next((k for k, line in enumerate(lines) if re.match(r":[A-Z][\w, ]*:$", line)), None)
     start = next((k for k, line in enumerate(lines) if line == ".. rubric:: Examples"), None)
     if fields is None or start is None or start < fields:
         return lines

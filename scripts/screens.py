@@ -53,7 +53,7 @@ def build(folder: Path) -> Path:
     """Build the site without running the gallery, and return its folder."""
     from sphinx.cmd.build import main as sphinx
 
-    if sphinx(["-q", "-b", "html", "-D", "plot_gallery=0", str(ROOT / "docs"), str(folder)]):
+    if sphinx(["-q", "-E", "-b", "html", "-D", "plot_gallery=0", str(ROOT / "docs"), str(folder)]):
         raise SystemExit("the site does not build")
     return folder
 

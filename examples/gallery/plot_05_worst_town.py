@@ -78,7 +78,7 @@ for level, shade, style in zip(levels[::-1], shades, ["-", "--", "-.", ":", "-",
     name = "worst town" if level == 1 else "median town" if level == 0.5 else f"{level:.0%} quantile"
     left.plot(line.index, line, style, color=shade, lw=2, label=name)
     left.plot(line.idxmin(), line.min(), "o", color=shade, ms=7)
-xi_axis(left, nll.index)
+xi_axis(left, xis)
 left.set(ylabel="mean negative log-likelihood\nof a left-out town")
 left.legend(frameon=False, fontsize="small", title="over 92 towns; dots: best xi")
 grid = np.linspace(0, 75, 400)

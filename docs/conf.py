@@ -84,6 +84,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "anchortm"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_favicon = "_static/favicon.svg"
 html_logo = "_static/logo.svg"
 html_show_sourcelink = False

@@ -6,13 +6,24 @@ all pages have run. A page whose last panel of the first figure is not the telli
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 __all__ = ["SHOWN", "panels", "setup"]
 
 SHOWN: dict[str, tuple[int, int]] = {  # page -> figure and panel, both counted from 0
-    "plot_01_new_centre": (0, 0),
+    "plot_02_capped_prices": (0, 0),
+    "plot_06_needed_at_all": (0, 2),
+    "plot_07_do_intervention": (0, 1),
+    "plot_09_how_sure": (0, 0),
+    "plot_10_whole_distribution": (0, 1),
+    "plot_14_many_covariates": (1, 1),
+    "plot_15_effects_that_vary": (0, 0),
+    "plot_16_spread_at_new_sites": (0, 0),
+    "plot_22_which_are_causes": (0, 0),
+    "plot_23_hospital_13_joins": (0, 0),
+    "plot_24_three_real_data_sets": (0, 2),
 }
 DPI, ROOM = 160, 0.06  # of panels, and the room around them in inches
 
@@ -20,6 +31,7 @@ DPI, ROOM = 160, 0.06  # of panels, and the room around them in inches
 def panels(block: Any, block_vars: Any, gallery_conf: Any, **options: Any) -> str:
     """Save the figures of a block, and their panels."""
     import matplotlib.pyplot as plt
+    from PIL import Image
     from sphinx_gallery.scrapers import matplotlib_scraper
 
     folder = Path(block_vars["image_path_iterator"].image_path.format(0)).parent / "panels"
@@ -27,11 +39,14 @@ def panels(block: Any, block_vars: Any, gallery_conf: Any, **options: Any) -> st
     page = Path(block_vars["src_file"]).stem
     before = len(block_vars["image_path_iterator"])
     for k, number in enumerate(plt.get_fignums()):
-        figure = plt.figure(number)
-        figure.canvas.draw()
+        figure, drawn = plt.figure(number), io.BytesIO()
+        figure.savefig(drawn, dpi=DPI)
+        whole = Image.open(drawn)
         for j, ax in enumerate(figure.axes):
             inches = ax.get_tightbbox().transformed(figure.dpi_scale_trans.inverted()).padded(ROOM)
-            figure.savefig(folder / f"{page}_{before + k}_{j}.png", dpi=DPI, bbox_inches=inches)
+            left, low, right, high = (DPI * inches.extents).round().astype(int)
+            panel = whole.crop((max(left, 0), max(whole.height - high, 0), right, whole.height - low))
+            panel.save(folder / f"{page}_{before + k}_{j}.png")
     return str(matplotlib_scraper(block, block_vars, gallery_conf, **options))
 
 

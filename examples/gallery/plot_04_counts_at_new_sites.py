@@ -85,6 +85,7 @@ right.plot(seen, 1 - np.arange(seen.size) / seen.size, "o", color="0.3", label="
 right.set(
     xlabel="number of ticks on a chick", ylabel="probability of so many or more", yscale="log", ylim=(1.5e-3, 1.6)
 )
+right.yaxis.set_major_formatter("{x:g}")
 right.legend(frameon=False, loc="lower left")
 right.set_title("Location 24, which neither model has seen", fontsize="medium")
 

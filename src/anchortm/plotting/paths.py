@@ -312,6 +312,7 @@ def rule(table: pd.DataFrame, level: float, chosen: float | None, ax: Axis = Non
         ax.axvline(chosen, color=COLOURS[0], linestyle=":", label=f"chosen, xi = {chosen:.3g}")
     xi_axis(ax, table["xi"].to_numpy())
     ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_ylabel(f"p-value of the score test{smallest}")
     ax.legend(frameon=False)
     return ax

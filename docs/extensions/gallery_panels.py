@@ -45,7 +45,8 @@ def panels(block: Any, block_vars: Any, gallery_conf: Any, **options: Any) -> st
         for j, ax in enumerate(figure.axes):
             inches = ax.get_tightbbox().transformed(figure.dpi_scale_trans.inverted()).padded(ROOM)
             left, low, right, high = (DPI * inches.extents).round().astype(int)
-            panel = whole.crop((max(left, 0), max(whole.height - high, 0), right, whole.height - low))
+            above, below = max(whole.height - high, 0), min(whole.height - low, whole.height)
+            panel = whole.crop((max(left, 0), above, min(right, whole.width), below))
             panel.save(folder / f"{page}_{before + k}_{j}.png")
     return str(matplotlib_scraper(block, block_vars, gallery_conf, **options))
 

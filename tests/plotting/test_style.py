@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from pathlib import Path
 
 import matplotlib as mpl
@@ -16,7 +17,18 @@ from anchortm import plotting
 from anchortm.exceptions import InputError
 from anchortm.newplace.report.values import colour_of
 from anchortm.newplace.strategies import STRATEGIES as TRIED
-from anchortm.plotting.style import LOOKS, MANY, STRATEGIES, crowd, look_of, plain_symlog, xi_axis, xi_looks
+from anchortm.plotting.style import (
+    LOOKS,
+    MANY,
+    STRATEGIES,
+    crowd,
+    look_of,
+    looks,
+    named_looks,
+    plain_symlog,
+    xi_axis,
+    xi_looks,
+)
 
 CSS = (Path(anchortm.__file__).parent / "newplace" / "report" / "report.css").read_text(encoding="utf-8")
 
@@ -63,6 +75,16 @@ def test_maximum_likelihood_looks_the_same_at_any_number_of_strengths() -> None:
     assert xi_looks([10])[10] == STRATEGIES["anchored"]
     with pytest.raises(InputError, match="5 values of xi"):
         xi_looks([1, 2, 3, 4, 5])
+
+
+def test_curves_are_known_by_their_names() -> None:
+    assert named_looks(["xi = 0", "xi = 3"]) == [STRATEGIES["maximum likelihood"], STRATEGIES["anchored"]]
+    assert named_looks(["anchored", "maximum likelihood"]) == [STRATEGIES["anchored"], STRATEGIES["maximum likelihood"]]
+    first = list(islice(looks(), 3))
+    for names in (["normal", "xi = 0", "other"], [1, 2, 3], ["xi = a", "xi = b", "xi = c"], ["1", "2", "3"]):
+        assert named_looks(names) == first
+    assert named_looks([]) == []
+    assert len(set(map(str, named_looks([f"xi = {k}" for k in range(9)])))) == 9
 
 
 def ticks(ax: plt.Axes) -> list[str]:

@@ -17,6 +17,7 @@ from anchortm.plotting.style import (
     lambda_axis,
     level_label,
     looks,
+    named_looks,
     new_axes,
     outside_legend,
     pyplot,
@@ -129,8 +130,10 @@ def net_search(search: NetSearch, ax: Axis = None) -> Axes:
     smooth = search.results_.index.names[0] == "smooth"
     at = np.asarray(table.index, dtype=np.float64)
     shown = np.where(at > 0.0, at, 0.1 * at[at > 0.0].min(initial=max(1.0, at.max())))
-    for xi, (colour, style) in zip(table.columns, looks(), strict=False):
-        ax.plot(shown, table[xi], style, color=colour, marker="o", markersize=3, label=f"xi = {xi:g}")
+    labels = [f"xi = {xi:g}" for xi in table.columns]
+    for xi, (colour, style) in zip(table.columns, named_looks(labels), strict=True):
+        line = {"color": colour, "linestyle": style, "marker": "o", "markersize": 3}
+        ax.plot(shown, table[xi], label=f"xi = {xi:g}", **line)
     best = (getattr(search, "best_smooth_" if smooth else "best_lambda_"), search.best_xi_)
     place = shown[at == best[0]]
     ax.plot(place, table.loc[best], "o", color="black", fillstyle="none", markersize=10, label="chosen")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anchortm._typing import Axis
-from anchortm.plotting.style import COLOURS, crowd, level_label, looks, new_axes
+from anchortm.plotting.style import COLOURS, crowd, level_label, looks, named_looks, new_axes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,9 +36,9 @@ def nll_quantiles(curves: Mapping[str, ArrayLike], ax: Axis = None, *, alpha: Ar
     """
     ax = new_axes(ax)
     levels = np.linspace(0.0, 1.0, 501) if alpha is None else np.asarray(alpha, dtype=np.float64)
-    for (name, values), (colour, style) in zip(curves.items(), looks(), strict=False):
+    for (name, values), (colour, style) in zip(curves.items(), named_looks(list(curves)), strict=True):
         quantiles = np.quantile(np.asarray(values, dtype=np.float64), levels)
-        ax.plot(levels, quantiles, style, color=colour, linewidth=1.8, label=name)
+        ax.plot(levels, quantiles, color=colour, linestyle=style, linewidth=1.8, label=name)
     ax.set(xlabel="share of rows", ylabel="negative log-likelihood of a row, at most")
     ax.legend(loc="upper left", frameon=False)
     return ax

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ __all__ = [
     "look_of",
     "looks",
     "name_levels",
+    "named_looks",
     "new_axes",
     "outcome_label",
     "outside_legend",
@@ -99,6 +100,22 @@ def xi_looks(xis: Sequence[float]) -> dict[float, tuple[str, Any]]:
         raise InputError(f"{len(anchored)} values of xi cannot be told apart: draw up to {len(STRENGTHS)}")
     shades = [STRENGTHS[k] for k in ((0,) if len(anchored) == 1 else (1, 0, 2, 3)[: len(anchored)])]
     return {0.0: STRATEGIES["maximum likelihood"], **dict(zip(anchored, shades, strict=True))}
+
+
+def named_looks(names: Sequence[object]) -> list[tuple[str, Any]]:
+    """Return colour and line style of each curve by its name: strategies and values of xi have their own.
+
+    Names are those of ``STRATEGIES``, or such as "xi = 3"; if others are among them, looks go by position.
+    """
+    words = [str(name) for name in names]
+    if all(word in STRATEGIES for word in words):
+        return [STRATEGIES[word] for word in words]
+    try:
+        xis = [float(word.removeprefix("xi =")) if word.startswith("xi =") else np.nan for word in words]
+        own = xi_looks(xis)
+        return [own[xi] for xi in xis]
+    except (ValueError, KeyError):  # other names, or too many values of xi: InputError is a ValueError
+        return list(islice(looks(), len(words)))
 
 
 def outside_legend(ax: Axes) -> None:

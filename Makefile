@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 KERNELS := hatch_build.py src/anchortm/kernels/build.py $(wildcard src/anchortm/kernels/*.[ch])
 
-.PHONY: help demo browser test test-slow test-lowest coverage bench bench-guard lint format accuracy r-report reliability docs docs-links docs-pictures docs-outputs reproduce clean
+.PHONY: help demo browser test test-slow test-lowest coverage bench bench-guard lint format accuracy r-report reliability docs docs-links docs-screens docs-pictures docs-outputs reproduce clean
 
 help:
 	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
@@ -20,6 +20,7 @@ help:
 	@echo "make reproduce  the paper's figures and claims, writes docs/what_holds.md"
 	@echo "make reliability  run all tests, write what they counted to docs/reliability.md"
 	@echo "make docs       build the site to docs/_build/html"
+	@echo "make docs-screens  look at the site and a report in a browser, pictures to docs/_build/screens"
 	@echo "make docs-links  ask whether all links to other sites still work"
 	@echo "make docs-pictures  draw the pictures of the pages and the cheat sheet"
 	@echo "make docs-outputs  run the code of docs/*.md and write what it prints"
@@ -113,6 +114,10 @@ docs: .venv/docs.stamp
 # Links to other sites. This needs a network, so it is no test; links between our own pages are checked by make docs and tests/project/test_docs.py.
 docs-links: .venv/docs.stamp
 	$(BIN)/python -m sphinx --quiet -b linkcheck docs docs/_build/linkcheck
+
+# The site without running the gallery, at two widths, light and dark; needs Chromium (make browser).
+docs-screens: .venv/docs.stamp .venv/test.stamp
+	$(BIN)/python scripts/screens.py
 
 docs-pictures: .venv/demo.stamp
 	$(BIN)/python scripts/draw_docs.py

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 import anchortm
 
 project = "anchortm"
@@ -25,21 +27,26 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.bibtex",
     "sphinx-mathjax-offline",
+    "gallery_panels",
+    "model_pages",
 ]
 templates_path = ["_templates"]  # of the generated pages of the API
-exclude_patterns = ["_build", "_templates", "pictures"]
+exclude_patterns = ["_build", "_templates", "extensions", "pictures"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = False
 default_role = "code"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "substitution"]
 # numbers on pages are counted, not typed
+n_examples = len(list(Path(__file__).parent.glob("../examples/gallery/plot_*.py")))
 myst_substitutions = {
+    "version": anchortm.__version__,
+    "n_examples": n_examples,
     "n_models": sum(hasattr(getattr(anchortm, name), "predict_distribution") for name in anchortm._HOME)
     - sum(name.endswith("CV") for name in anchortm._HOME),
     "n_datasets": sum(name.startswith("load_") for name in dir(anchortm.datasets)),
 }
-rst_epilog = f".. |n_examples| replace:: {len(list(Path(__file__).parent.glob('../examples/gallery/plot_*.py')))}"
+rst_epilog = f".. |n_examples| replace:: {n_examples}"
 myst_heading_anchors = 3
 
 autosummary_generate = True
@@ -62,7 +69,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1e9,
     "write_computation_times": False,
-    "image_scrapers": ("matplotlib",),
+    "image_scrapers": ("gallery_panels.panels",),
+    "thumbnail_size": (480, 340),
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("anchortm",),
     "reference_url": {"anchortm": None},
@@ -76,10 +84,14 @@ html_theme = "pydata_sphinx_theme"
 html_title = "anchortm"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_favicon = "_static/favicon.svg"
+html_logo = "_static/logo.svg"
 html_show_sourcelink = False
 html_sidebars = {"index": [], "references": []}
 toc_object_entries_show_parents = "hide"
 html_theme_options = {
+    "logo": {"text": "anchortm", "alt_text": "anchortm"},
     "github_url": "https://github.com/anchortm/anchortm",
     "show_toc_level": 2,
     "navigation_with_keys": False,
@@ -91,7 +103,15 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_context = {"default_mode": "light"}
+html_context = {"default_mode": "auto"}  # light or dark, as readers prefer
 
+# what readers copy from a session: its input, without prompts and output
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+copybutton_remove_prompts = True
+copybutton_line_continuation_character = "\\"
+copybutton_copy_empty_lines = False
+copybutton_selector = "div:not(.highlight-text):not(.highlight-none) > div.highlight > pre"  # output has no button
 
 warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")

@@ -7,8 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import anchortm as atm
+from anchortm.plotting.style import xi_looks
 
-LOOKS = {0.0: ("#08306b", "-"), 1.0: ("#d95f02", "--"), 10.0: ("#1b9e77", "-.")}
+LOOKS = xi_looks([0.0, 1.0, 10.0])
 
 
 def patients(level, rng, on_y=0.0):
@@ -29,7 +30,7 @@ def draw() -> Figure:
         for xi, (colour, style) in LOOKS.items():
             fit = atm.NormalLinear(xi).fit(X, y, anchors=hospital)
             nll = [fit.nll(*patients(np.full(4000, at), np.random.default_rng(9))).mean() for at in new]
-            ax.plot(new, nll, style, color=colour, label=f"xi = {xi:g}")
+            ax.plot(new, nll, color=colour, linestyle=style, lw=2, label=f"xi = {xi:g}")
         ax.axvspan(level.min(), level.max(), color="0.9", lw=0, zorder=0)
         ax.set_title(title, fontsize="medium")
         ax.set_xlabel("level of the new place (grey: seen in training)")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 import anchortm as atm
 
 COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
-BLUE, ORANGE, GREEN, PURPLE = "#08306b", "#d95f02", "#1b9e77", "#7570b3"
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#7570b3"
 
 
 def draw() -> Figure:

@@ -8,10 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import anchortm as atm
+from anchortm.plotting.style import xi_looks
 
 XIS = [0, 0.3, 1, 3, 10, 30, 100]
-SHOWN = {0: ("#000000", "-"), 3: ("#0072B2", "-"), 100: ("#009E73", (0, (4, 2)))}
-NEW = "#D55E00"
+SHOWN = {**xi_looks([3]), 100.0: ("#003A5C", ":")}
+NEW = "#000000"
 
 
 def patients(level: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +36,7 @@ def draw() -> plt.Figure:
     left.scatter(X_new, days_new, s=15, color=NEW, marker="^", linewidths=0, zorder=4)
     grid = np.linspace(-4.3, 6.0, 60)[:, None]
     for xi, (colour, style) in SHOWN.items():
-        left.plot(grid, fits[xi].predict(grid), color=colour, linestyle=style, lw=2.2, label=f"xi = {xi}", zorder=5)
+        left.plot(grid, fits[xi].predict(grid), color=colour, linestyle=style, lw=2.2, label=f"xi = {xi:g}", zorder=5)
     for xi in (0, 3):
         low, high = fits[xi].predict_distribution(grid).interval(0.8)
         left.fill_between(grid[:, 0], low, high, color=SHOWN[xi][0], alpha=0.13, linewidth=0)

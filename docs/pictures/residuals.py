@@ -22,10 +22,6 @@ def draw() -> Figure:
     right.set_ylabel("")
     for ax in (left, right):
         before, after = ax.get_lines()[1:3]
-        before.set_color("#d95f02")
-        before.set_markerfacecolor("white")
-        before.set_markeredgecolor("#d95f02")
-        after.set_color("#08306b")
         ax.legend([before, after], ["before (xi = 0)", "after (xi = 10)"], frameon=False, loc="upper left")
     return figure
 

@@ -10,9 +10,10 @@ from sklearn.model_selection import KFold, cross_val_score
 
 import anchortm as atm
 from anchortm.bases import LogLinearBasis
+from anchortm.plotting.style import xi_looks
 from anchortm.sem import SEM, Linear, Normal, Transformation
 
-COLOURS = ["#000000", "#0072B2", "#D55E00", "#CC79A7"]
+TOWNS, FOLDS = "#000000", "#8c6d00"
 
 
 def _folds(ax: Any) -> None:
@@ -25,8 +26,8 @@ def _folds(ax: Any) -> None:
         random.append(-cross_val_score(atm.NormalLinear(), np.asarray(parts.X), data.cmedv, cv=folds).mean())
         left = atm.leave_one_environment_out(atm.NormalLinear(), parts.X, data.cmedv, data.town, [0]).frame()
         towns.append(np.average(left.nll, weights=left.n))
-    ax.plot(sizes, towns, "o-", color=COLOURS[2], label="left-out towns")
-    ax.plot(sizes, random, "s-", color=COLOURS[1], label="random folds")
+    ax.plot(sizes, towns, "o-", color=TOWNS, label="left-out towns")
+    ax.plot(sizes, random, "s-", color=FOLDS, label="random folds")
     ax.set(xlabel="spline terms of each covariate", ylabel="mean negative log-likelihood of rows", ylim=(2.5, None))
     ax.set_title("Two answers about one model", fontsize=10)
     ax.legend(frameon=False)
@@ -51,13 +52,13 @@ def _interventions(ax: Any) -> None:
     levels = np.linspace(-5, 5, 21)
     ax.axvspan(-1.5, 1.5, color="#DDDDDD", lw=0)
     ax.text(0, 5.35, "training\nhospitals", ha="center", va="top", fontsize=8, color="#444444")
-    for xi, colour, style in zip([0, 1, 10, 100], COLOURS, ["-", "--", "-.", ":"], strict=True):
+    for xi, (colour, style) in xi_looks([0, 1, 10, 100]).items():
         fit = atm.ProportionalHazards(xi=xi, log_first=True).fit(X, y, anchors=hospital)
         nll = []
         for a in levels:
             new, observed, _ = hospitals([a], 4000, 2)
             nll.append(fit.nll(new, observed).mean())
-        ax.plot(levels, nll, style, color=colour, label=f"xi = {xi}", lw=1.8)
+        ax.plot(levels, nll, color=colour, linestyle=style, label=f"xi = {xi:g}", lw=1.8)
     ax.set(xlabel="level a of the new hospital, do(A = a)", ylabel="mean negative log-likelihood", ylim=(2.5, 5.5))
     ax.set_title("What a shift costs", fontsize=10)
     ax.legend(frameon=False, loc="upper left", fontsize=8)

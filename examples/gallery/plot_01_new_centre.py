@@ -6,6 +6,8 @@ A trial of gamma interferon was run in 13 centres: 128 patients, and the time to
 14th centre wants to know what to expect for its patients. Do predictions for it need anchoring?
 """
 
+# sphinx_gallery_tags = ["survival", "choosing xi", "no gain"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

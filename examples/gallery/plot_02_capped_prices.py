@@ -7,6 +7,8 @@ is written as 50. What happens if these prices are taken at their word, and what
 only lower limits?
 """
 
+# sphinx_gallery_tags = ["continuous", "censoring"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -88,6 +90,7 @@ right.step(seen, np.arange(1, seen.size + 1), where="pre", color="0.7", lw=4, la
 right.set(
     xlabel="price (1000 dollars)", ylabel="number of tracts above it", yscale="log", xlim=(25, 55), ylim=(0.5, 200)
 )
+right.yaxis.set_major_formatter("{x:g}")
 for axes in (left, right):
     axes.axvline(35, color="black", lw=0.8)
     axes.text(35.4, 0.93, "our cap", transform=axes.get_xaxis_transform(), fontsize="small")

@@ -7,10 +7,13 @@ The judges are the anchor here, and this is a case in which anchors cannot move 
 helps all the same.
 """
 
+# sphinx_gallery_tags = ["ordinal", "choosing xi"]
+
 import matplotlib.pyplot as plt
 import pandas as pd
 
 import anchortm as atm
+from anchortm.plotting.style import xi_looks
 
 data = atm.datasets.load_wine()
 X = pd.DataFrame({"warm": (data.temp == "warm").astype(float), "contact": (data.contact == "yes").astype(float)})
@@ -58,11 +61,11 @@ names = [f"judge {name}" if name.isdigit() else name for name in names]
 left.legend(handles, names, loc="upper left", fontsize="small", ncols=2)
 left.set_title("Each judge, predicted from the other eight", fontsize="medium")
 wines = pd.DataFrame([[0.0, 0.0], [1.0, 1.0]], columns=X.columns)
-for fit, style in ((plain, "--"), (chosen, "-")):
-    for row, colour, wine in zip(
-        fit.predict_proba(wines), ("#0072B2", "#D55E00"), ("cold, no contact", "warm, contact"), strict=True
-    ):
-        right.plot(fit.classes_, row, style, color=colour, marker="o", label=f"{wine}; xi = {fit.xi:g}")
+looks = xi_looks([0, chosen.xi])
+for fit in (plain, chosen):
+    for row, marker, wine in zip(fit.predict_proba(wines), "os", ("cold, no contact", "warm, contact"), strict=True):
+        colour, style = looks[fit.xi]
+        right.plot(fit.classes_, row, color=colour, linestyle=style, marker=marker, label=f"{wine}; xi = {fit.xi:g}")
 right.set_xticks(chosen.classes_)
 right.set(xlabel="bitterness, 1 (least) to 5", ylabel="predicted probability", ylim=(0, 0.75))
 right.legend(frameon=False, fontsize="small", ncols=2, loc="upper center")

@@ -6,11 +6,14 @@ Ticks were counted on the heads of 403 grouse chicks at 63 locations of a moor, 
 expected on chicks at a location where nobody has looked yet?
 """
 
+# sphinx_gallery_tags = ["counts", "choosing xi"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
 import anchortm as atm
+from anchortm.plotting.style import xi_looks
 
 data = atm.datasets.load_grouseticks()
 X = pd.DataFrame(
@@ -73,14 +76,16 @@ left.legend(handles, names, loc="upper left", fontsize="small", ncols=3)
 left.set_ylim(top=9.9)
 left.set_title("Each of 63 locations, predicted from the others", fontsize="medium")
 grid = np.arange(0, 120)
-for (xi, fit), colour, style in zip(fits.items(), ("#0072B2", "#D55E00"), ("-", "--"), strict=True):
+for xi, (colour, style) in xi_looks(fits).items():
+    fit = fits[xi]
     sf = fit.predict_distribution(X[away][:1]).sf(grid - 1)[0]
-    right.step(grid, sf, style, where="post", color=colour, lw=2, label=f"predicted, xi = {xi:g}")
+    right.step(grid, sf, where="post", color=colour, linestyle=style, lw=2, label=f"predicted, xi = {xi:g}")
 right.step(seen, 1 - np.arange(seen.size) / seen.size, where="pre", color="0.5", lw=1)
 right.plot(seen, 1 - np.arange(seen.size) / seen.size, "o", color="0.3", label="counted")
 right.set(
     xlabel="number of ticks on a chick", ylabel="probability of so many or more", yscale="log", ylim=(1.5e-3, 1.6)
 )
+right.yaxis.set_major_formatter("{x:g}")
 right.legend(frameon=False, loc="lower left")
 right.set_title("Location 24, which neither model has seen", fontsize="medium")
 

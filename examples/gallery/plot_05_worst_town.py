@@ -7,11 +7,14 @@ ordinary one or the hardest of a hundred. This example looks at the whole range 
 worst of them.
 """
 
+# sphinx_gallery_tags = ["continuous", "choosing xi"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
 import anchortm as atm
+from anchortm.plotting.style import xi_axis, xi_looks
 
 data = atm.datasets.load_boston_housing2()
 X = data[["crim", "zn", "indus", "nox", "rm", "age", "lstat"]]
@@ -75,13 +78,13 @@ for level, shade, style in zip(levels[::-1], shades, ["-", "--", "-.", ":", "-",
     name = "worst town" if level == 1 else "median town" if level == 0.5 else f"{level:.0%} quantile"
     left.plot(line.index, line, style, color=shade, lw=2, label=name)
     left.plot(line.idxmin(), line.min(), "o", color=shade, ms=7)
-left.set_xscale("symlog", linthresh=0.3)
-left.set(xlabel="strength of the anchor penalty, xi", ylabel="mean negative log-likelihood\nof a left-out town")
+xi_axis(left, xis)
+left.set(ylabel="mean negative log-likelihood\nof a left-out town")
 left.legend(frameon=False, fontsize="small", title="over 92 towns; dots: best xi")
 grid = np.linspace(0, 75, 400)
-for (xi, fit), colour, style in zip(fits.items(), ("#0072B2", "#009E73", "#D55E00"), ("-", "-.", "--"), strict=True):
-    density = fit.predict_distribution(X[beacon]).pdf(grid).mean(axis=0)
-    right.plot(grid, density, style, color=colour, lw=2, label=f"xi = {xi}")
+for xi, (colour, style) in xi_looks(fits).items():
+    density = fits[xi].predict_distribution(X[beacon]).pdf(grid).mean(axis=0)
+    right.plot(grid, density, color=colour, linestyle=style, lw=2, label=f"xi = {xi:g}")
 right.plot(
     price[beacon], np.full(beacon.sum(), 0.003), "^", color="black", ms=9, label="reported price, all three tracts"
 )

@@ -6,6 +6,8 @@ Before any xi is chosen, three looks at the data say whether a penalty has somet
 a score test, the first stage and the residuals. Here they are taken at four data sets, with four different answers.
 """
 
+# sphinx_gallery_tags = ["diagnostics", "no gain"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

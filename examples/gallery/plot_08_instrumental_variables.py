@@ -7,10 +7,13 @@ instrumental variables give. In a linear model that is the causal effect. In oth
 when a hidden cause is left out.
 """
 
+# sphinx_gallery_tags = ["causality"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 
 import anchortm as atm
+from anchortm.plotting.style import xi_axis
 
 # %%
 # A linear model
@@ -68,15 +71,13 @@ lines = (
 )
 for ax, at, values, title, label in lines:
     ax.plot(at, values, "-", color="#0072B2", marker="o", ms=4, lw=2, label="fit at xi", zorder=3)
-    ax.set_xscale("symlog", linthresh=0.1)
-    ax.set(xlabel="strength of the anchor penalty, xi", ylabel=label, title=title)
-axes[0].axhline(two_stage, color="#D55E00", ls="--", label=f"two-stage least squares, {two_stage:.3f}")
+    xi_axis(ax, at)
+    ax.set(ylabel=label, title=title)
+axes[0].axhline(two_stage, color="#8c6d00", ls="--", label=f"two-stage least squares, {two_stage:.3f}")
 axes[0].axhline(1.0, color="black", ls=":", label="causal, 1")
 axes[1].axhline(0.3, color="black", ls=":", label="causal, 0.3")
-axes[1].axhline(attenuated, color="#D55E00", ls="--", label=f"attenuated, {attenuated:.4f}")
-axes[1].fill_between([-0.02, 2e4], attenuated - 2 * error, attenuated + 2 * error, color="#D55E00", alpha=0.15, lw=0)
-axes[1].set_xlim(-0.02, 2e4)
-axes[0].set_xlim(-0.02, 2e4)
+axes[1].axhline(attenuated, color="#8c6d00", ls="--", label=f"attenuated, {attenuated:.4f}")
+axes[1].fill_between([-0.02, 2e4], attenuated - 2 * error, attenuated + 2 * error, color="#8c6d00", alpha=0.15, lw=0)
 for ax in axes:
     ax.legend(frameon=False)
 

@@ -6,6 +6,8 @@ A model fitted to 128 patients with 44 events predicts the whole course of a pat
 can that curve be trusted, and does it matter which of the ways of saying so is used?
 """
 
+# sphinx_gallery_tags = ["survival", "uncertainty"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -7,6 +7,8 @@ duration that does not happen. What does a predicted distribution say, and is it
 forecasts?
 """
 
+# sphinx_gallery_tags = ["continuous", "scores"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

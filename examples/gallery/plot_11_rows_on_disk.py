@@ -6,6 +6,8 @@ A table of ten million rows need not fit into memory: a fit reads it a batch at 
 Here is the same in miniature: eight Parquet files, the fit to them, and what more files buy.
 """
 
+# sphinx_gallery_tags = ["large tables"]
+
 import shutil
 import tempfile
 from pathlib import Path

@@ -6,12 +6,15 @@ Models are scikit-learn estimators. `make_pipeline` of this package puts transfo
 to it, and predicts distributions. What does a grid search choose, and is it what you wanted?
 """
 
+# sphinx_gallery_tags = ["scikit-learn", "choosing xi"]
+
 import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.preprocessing import StandardScaler
 
 import anchortm as atm
+from anchortm.plotting.style import xi_axis
 
 data = atm.datasets.load_boston_housing2()
 X, y = data[["crim", "zn", "indus", "nox", "rm", "age", "lstat"]], data.cmedv
@@ -65,11 +68,11 @@ for (key, name), colour, style in zip(
     line = [rows[key][xi] for xi in xis]
     ax.plot(xis, line, style, color=colour, lw=2, label=name)
     ax.plot(rows[key]["chosen xi"], rows[key][rows[key]["chosen xi"]], "o", color=colour, ms=8)
-ax.set_xscale("symlog", linthresh=0.3)
+xi_axis(ax, xis)
 ax.set_yscale("log")
 ax.set_yticks([3, 4, 5, 7, 10, 15], ["3", "4", "5", "7", "10", "15"])
 ax.minorticks_off()
-ax.set(xlabel="strength of the anchor penalty, xi", ylabel="negative log-likelihood of left-out towns")
+ax.set(ylabel="negative log-likelihood of left-out towns")
 ax.legend(frameon=False, title="dots: chosen")
 
 # %%

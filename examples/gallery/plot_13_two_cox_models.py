@@ -7,6 +7,8 @@ open: its likelihood is the partial one, and its residuals are those of martinga
 With one they need not, and the difference is the baseline.
 """
 
+# sphinx_gallery_tags = ["survival"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -7,6 +7,8 @@ they are measured differs from site to site. This page looks at what the anchor 
 what it does not do.
 """
 
+# sphinx_gallery_tags = ["continuous", "model extensions"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -91,7 +93,7 @@ print(best.summary().facts["elastic net"])
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 search.plot(axes[0])
-for model, label, colour in ((lasso, "lasso alone", "#d95f02"), (best, f"xi = {best.xi:g}", "#08306b")):
+for model, label, colour in ((lasso, "lasso alone", "#D55E00"), (best, f"xi = {best.xi:g}", "#0072B2")):
     nll = pd.Series(model.nll(new, new_y)).groupby(new_site).mean().sort_values()
     axes[1].plot(nll.to_numpy(), (np.arange(40) + 0.5) / 40, color=colour, lw=2, label=label)
 axes[1].set(xlabel="mean negative log-likelihood of a new site", ylabel="share of the 40 new sites below")

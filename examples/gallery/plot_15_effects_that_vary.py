@@ -7,6 +7,8 @@ factor everywhere, at 15 000 dollars as at 40 000. Is that so in Boston? And if 
 effect vary along the price hold up in a town it has not seen?
 """
 
+# sphinx_gallery_tags = ["continuous", "model extensions"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 

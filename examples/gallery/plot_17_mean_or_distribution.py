@@ -7,6 +7,8 @@ leaves the shape of the distribution open instead. Both take anchors. This page 
 grouse chicks, and asks which predicts places it has not seen.
 """
 
+# sphinx_gallery_tags = ["counts", "scores"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -9,6 +9,8 @@ they are the *anchors*. The patients, their treatments and centres are those of 
 so that the truth is known.
 """
 
+# sphinx_gallery_tags = ["continuous", "model extensions"]
+
 import warnings
 
 import matplotlib.pyplot as plt
@@ -157,6 +159,7 @@ left.text(1.0, 0.52, "truth", va="bottom", color="0.4")
 left.set(
     xscale="log", xlabel="1 + xi", ylabel="effect of the marker on the score", title="random patients, 95 % intervals"
 )
+left.xaxis.set_major_formatter("{x:g}")
 left.legend(frameon=False)
 effects = model.random_effects_.sort_values("1")
 place = np.arange(len(effects))

@@ -7,6 +7,8 @@ formula, let the data bend the line, as far as a roughness penalty lets them. Th
 town that the fit has not seen, and what it costs.
 """
 
+# sphinx_gallery_tags = ["continuous", "model extensions"]
+
 import matplotlib.pyplot as plt
 import pandas as pd
 
@@ -78,7 +80,7 @@ figure, panels = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 search.plot(panels[0])
 panels[0].set_title("the average town", fontsize="medium")
 ends = (2.2, 30.0)
-for xi, marker, colour in ((0, "o", "#d95f02"), (10, "s", "#08306b")):
+for xi, marker, colour in ((0, "o", "#D55E00"), (10, "s", "#0072B2")):
     x, y = (towns[f"{name}, xi = {xi}"] for name in models)
     panels[1].scatter(x, y, s=14, marker=marker, color=colour, alpha=0.7, label=f"xi = {xi}")
 panels[1].plot(ends, ends, color="grey", lw=0.8)

@@ -7,6 +7,8 @@ that help at a new place? The paper's scenario nla is made for the question: the
 third covariate fall below a threshold, which no linear model can say.
 """
 
+# sphinx_gallery_tags = ["continuous", "model extensions"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -7,6 +7,8 @@ unlike all that the model has seen. We have a list of the machines that will be 
 Should we anchor the model? We ask before we see the prices, and look at them at the end.
 """
 
+# sphinx_gallery_tags = ["continuous", "further out", "choosing xi"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -8,6 +8,8 @@ of the filament and on how often a lamp flickers, and wear makes it vibrate. Eve
 lines tell causes from companions?
 """
 
+# sphinx_gallery_tags = ["survival", "causality"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

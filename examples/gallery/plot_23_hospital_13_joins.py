@@ -7,6 +7,8 @@ there? What can you do before the first outcomes come in, and how many outcomes 
 simulated, so we can compare every answer with the truth.
 """
 
+# sphinx_gallery_tags = ["survival", "further out", "several sites"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -7,6 +7,8 @@ continent. Each time some places are held back. We ask first what the other plac
 outcomes of the held-back places afterwards.
 """
 
+# sphinx_gallery_tags = ["continuous", "survival", "further out", "no gain"]
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

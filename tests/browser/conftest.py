@@ -1,119 +1,19 @@
-"""A browser without a window for the tests of reports: Debian's Chromium and its driver (make browser)."""
+"""What the tests in a browser share: the browser, and pages of reports by the names of their records."""
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-
-CHROMIUM, DRIVER = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
-FLAGS = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-gpu",
-]
-
-
-class Browser:
-    """A page in the browser, and what a test asks about it."""
-
-    def __init__(self, driver: Any, folder: Path) -> None:
-        self.driver, self.folder = driver, folder
-
-    def open(self, name: str, html: str, width: int = 1400, height: int = 900, scheme: str = "light") -> None:
-        """Open HTML from disk, with a size of the window and a preferred colour scheme."""
-        path = self.folder / f"{name}.html"
-        path.write_text(html, encoding="utf-8")
-        self.resize(width, height)
-        self.prefer(scheme)
-        for kind in ("browser", "performance"):
-            self.driver.get_log(kind)  # what earlier pages logged
-        self.driver.get(path.as_uri())
-
-    def resize(self, width: int, height: int = 900) -> None:
-        """Set the size of the window, also below the least width that windows have."""
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-    def prefer(self, scheme: str) -> None:
-        """Prefer light or dark colours."""
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-    def run(self, script: str, *given: Any) -> Any:
-        """Return what a script returns."""
-        return self.driver.execute_script(script, *given)
-
-    def one(self, selector: str) -> Any:
-        """Return the first element that fits."""
-        return self.driver.find_element("css selector", selector)
-
-    def all(self, selector: str) -> list[Any]:
-        """Return all elements that fit."""
-        return list(self.driver.find_elements("css selector", selector))
-
-    def attributes(self, selector: str, name: str) -> list[str]:
-        """Return an attribute of all elements that fit."""
-        return self.run(
-            "return Array.from(document.querySelectorAll(arguments[0]), (e) => e.getAttribute(arguments[1]))",
-            selector,
-            name,
-        )
-
-    def texts(self, selector: str) -> list[str]:
-        """Return the texts of all visible elements that fit."""
-        return self.run(
-            "return Array.from(document.querySelectorAll(arguments[0])).filter((e) => e.checkVisibility())"
-            ".map((e) => e.textContent)",
-            selector,
-        )
-
-    def press(self, *keys: str) -> None:
-        """Press keys where the focus is."""
-        from selenium.webdriver import ActionChains
-
-        ActionChains(self.driver, duration=0).send_keys(*keys).perform()
-
-    def complaints(self) -> list[str]:
-        """Return what the console said: errors, warnings, violations of the policy."""
-        return [entry["message"] for entry in self.driver.get_log("browser")]
-
-    def requested(self) -> list[str]:
-        """Return all addresses that were requested."""
-        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-
-    def pdf(self) -> bytes:
-        """Return the page as printed."""
-        import base64
-
-        found = self.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True, "preferCSSPageSize": True})
-        return base64.b64decode(found["data"])
+from browser.window import CHROMIUM, DRIVER, Browser, opened
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if not CHROMIUM or not DRIVER:
         pytest.skip("no browser: `make browser` installs Debian's chromium and chromium-driver")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in FLAGS:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    try:
-        yield Browser(driver, tmp_path_factory.mktemp("pages"))
-    finally:
-        driver.quit()
+    with opened(tmp_path_factory.mktemp("pages")) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -340,7 +340,7 @@ def test_the_plot_names_the_largest_gains_and_losses():
     rows = {"design": "like", "strategy": "widened", "environment": names, "regret": regret, "regret_se": 0.1}
     ax = atm.plotting.gains(pd.DataFrame(rows | {"n": 20.0, "ranked": True}), label=1)
     ax.figure.canvas.draw()
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["place $ 0 $ (20)", "place $ 59 $ (20)"]
+    assert [text.get_text() for text in ax.texts] == ["place $ 0 $ (20)", "place $ 59 $ (20)"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["widened"]
     plt.close(ax.figure)
 

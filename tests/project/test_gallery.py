@@ -1,10 +1,12 @@
 """Every example of the gallery runs as it stands, draws, and prints the numbers that its text speaks of."""
 
+import ast
+import re
 import runpy
 
 import matplotlib as mpl
 import pytest
-from paths import GALLERY
+from paths import GALLERY, ROOT
 
 mpl.use("Agg")
 
@@ -211,8 +213,29 @@ PRINTED = {
 }
 
 
+EXAMPLE_FILES = sorted(GALLERY.glob("plot_*.py"))
+TAGS = {"continuous", "survival", "ordinal", "counts", "censoring"} | {
+    "choosing xi",
+    "further out",
+    "no gain",
+    "diagnostics",
+}
+TAGS |= {"causality", "uncertainty", "scores", "model extensions", "large tables", "several sites", "scikit-learn"}
+
+
 def test_every_example_has_its_numbers() -> None:
     assert sorted(path.stem for path in GALLERY.glob("plot_*.py")) == sorted(PRINTED)
+
+
+def test_every_example_has_tags_and_thumbnails_are_of_examples() -> None:
+    tags = {
+        path.stem: re.findall(r"^# sphinx_gallery_tags = (\[.+\])$", path.read_text(), re.M) for path in EXAMPLE_FILES
+    }
+    assert [name for name, found in tags.items() if len(found) != 1] == []
+    used = [tag for (found,) in tags.values() for tag in ast.literal_eval(found)]
+    assert set(used) <= TAGS
+    shown = runpy.run_path(str(ROOT / "docs" / "extensions" / "gallery_panels.py"))["SHOWN"]
+    assert set(shown) <= set(PRINTED)
 
 
 LONG = ("plot_14_many_covariates", "plot_16_spread_at_new_sites", "plot_17_mean_or_distribution")

@@ -34,7 +34,7 @@ def test_the_workflow_runs_targets_of_the_makefile() -> None:
     assert runs == {
         "lint": ["make lint"],
         "test": ["make browser", "make test"],
-        "docs": ["make docs"],
+        "docs": ["make docs", "make browser", "make docs-screens"],
         "lowest": ["make test-lowest"],
     }
     assert {line.removeprefix("make ") for lines in runs.values() for line in lines} <= targets()

@@ -13,7 +13,7 @@ from anchortm._util.frames import aligned
 from anchortm.exceptions import InputError
 from anchortm.inputs.anchors import anchor_columns
 from anchortm.plotting.results import Model
-from anchortm.plotting.style import name_levels, new_axes, outside_legend
+from anchortm.plotting.style import COLOURS, STRATEGIES, name_levels, new_axes, outside_legend
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,8 +112,9 @@ def invariance(table: pd.DataFrame, ax: Axis = None, *, label: int = 3) -> Axes:
     before, after = table["mean_before"].to_numpy(), table["mean_after"].to_numpy()
     ax.axhline(0.0, color="0.6", linewidth=1, zorder=0)
     ax.vlines(where, before, after, color="0.8", zorder=1)
-    ax.plot(where, before, "o", mfc="white", mec="black", markersize=5, label="before")
-    ax.plot(where, after, "o", color="black", markersize=4, label="after")
+    plain, anchored = STRATEGIES["maximum likelihood"][0], STRATEGIES["anchored"][0]
+    ax.plot(where, before, "o", color=plain, mfc="white", markersize=5, label="before")
+    ax.plot(where, after, "o", color=anchored, markersize=4, label="after")
     anchors = [name for name in dict.fromkeys(table["anchor"]) if name != "anchor"]
     name_levels(ax, table["level"].to_numpy(), before, label, ", ".join(anchors) or "environment")
     ax.set_ylabel("mean score residual")
@@ -151,7 +152,7 @@ def chi_square(
         critical = float(stats.chi2.isf(level, df))
     beyond = grid >= critical
     ax.fill_between(grid[beyond], density[beyond], color="0.7", label=f"rejected at {level:.0%}")
-    ax.axvline(statistic, color="tab:red", linestyle="--", label=f"observed, {statistic:.4g}")
+    ax.axvline(statistic, color=COLOURS[1], linestyle="--", label=f"observed, {statistic:.4g}")
     ax.set(
         xlabel="score statistic",
         ylabel="density under invariance",

@@ -9,7 +9,7 @@ import numpy as np
 
 from anchortm._typing import Axis
 from anchortm.exceptions import InputError
-from anchortm.plotting.style import COLOURS, new_axes
+from anchortm.plotting.style import look_of, new_axes, plain_symlog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["gains"]
 
-MARKERS = "osD^vP"
 MOST_NAMED = 40  # environments that are all named on the axis
+EXTREME = 8.0  # gains so many times as large as most make the axis logarithmic
 
 
 def gains(
@@ -29,10 +29,12 @@ def gains(
     design: str | None = None,
     label: int = 3,
 ) -> Axes:
-    """Draw the difference of the negative log-likelihood from maximum likelihood at each left-out environment.
+    """Draw what each left-out environment gains over maximum likelihood (xi = 0), in order.
 
-    Points left of 0 are gains. Bars reach two standard errors, over the rows of an environment, to each side; the area
-    of a point grows with the rows of its environment. Environments that are too small to be ranked are hollow.
+    A gain is the difference of the log-likelihood per row; points right of 0 are better. Bars reach two standard
+    errors, over the rows of an environment, to each side; the area of a point grows with the rows of its environment.
+    Environments that are too small to be ranked are hollow. The axis is logarithmic beyond 9 in 10 of the gains if a
+    few are much larger.
 
     Parameters
     ----------
@@ -61,32 +63,42 @@ def gains(
     >>> found = atm.compare_strategies(model, formula, data, design="like", strategies=["widened", "anchored"])
     >>> ax = atm.plotting.gains(found.frame())  # the same as found.plot()
     >>> ax.get_xlabel()
-    'nll minus that of maximum likelihood (left: better)'
+    'gain over maximum likelihood, log-likelihood per row (right: better)'
     >>> plt.close(ax.figure)
     """
     names = _chosen(frame, strategies)
     part = _of_design(frame[frame["strategy"].isin(names)], design)
-    wide = part.pivot(index="environment", columns="strategy", values="regret")
+    part = part.assign(gain=-part["regret"])
+    wide = part.pivot(index="environment", columns="strategy", values="gain")
     decisive = wide.abs().sum().idxmax()  # the strategy that changes most
-    order = wide[decisive].sort_values(ascending=False, kind="stable").index
+    order = wide[decisive].sort_values(kind="stable").index
     place = {environment: k for k, environment in enumerate(order)}
     ax = new_axes(ax, figsize=(7.0, max(3.2, min(7.5, 0.2 * len(order) + 1.2))))
-    ax.axvline(0.0, color="black", linewidth=1)
+    ax.axvline(0.0, color="black", linewidth=1, zorder=1)
     offsets = np.linspace(-0.18, 0.18, len(names)) if len(names) > 1 else [0.0]
-    for name, offset, colour, marker in zip(names, offsets, COLOURS, MARKERS, strict=False):
-        _points(ax, part[part["strategy"] == name], place, float(offset), name, colour, marker)
-    _names(ax, part, order, label)
+    for k, (name, offset) in enumerate(zip(names, offsets, strict=True)):
+        _points(ax, part[part["strategy"] == name], place, float(offset), name, *look_of(name, k))
+    _axis(ax, wide.to_numpy())
     ax.set(
-        xlabel="nll minus that of maximum likelihood (left: better)",
+        xlabel="gain over maximum likelihood, log-likelihood per row (right: better)",
         ylabel="left-out environment (rows)",
         ylim=(-0.8, len(order) - 0.2),
     )
+    _names(ax, part, order, label)
     if not part["ranked"].all():
         ax.scatter([], [], facecolors="none", edgecolors="black", marker="o", label="too small to be ranked")
     ax.legend(
         frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(len(names) + 1, 4), borderaxespad=0.2
     )
     return ax
+
+
+def _axis(ax: Any, values: Any) -> None:
+    """Make the axis logarithmic far from 0 if a few gains are much larger than the others."""
+    sizes = np.abs(values[np.isfinite(values)])
+    usual = float(np.quantile(sizes, 0.9)) if sizes.size else 0.0
+    if usual > 0.0 and sizes.max() > EXTREME * usual:
+        plain_symlog(ax, usual)
 
 
 def _chosen(frame: pd.DataFrame, strategies: Sequence[str] | None) -> list[str]:
@@ -118,16 +130,17 @@ def _points(
     ax: Any, part: pd.DataFrame, place: dict[Any, int], offset: float, name: str, colour: str, marker: str
 ) -> None:
     y = np.array([place[environment] for environment in part["environment"]]) + offset
-    x, error = part["regret"].to_numpy(), 2.0 * part["regret_se"].fillna(0.0).to_numpy()
-    ax.hlines(y, x - error, x + error, color=colour, linewidth=0.8, alpha=0.6)
-    size = 12.0 + 90.0 * part["n"].to_numpy() / float(part["n"].max())
+    x, error = part["gain"].to_numpy(), 2.0 * part["regret_se"].fillna(0.0).to_numpy()
+    ax.hlines(y, x - error, x + error, color=colour, linewidth=0.8, alpha=0.6, zorder=2)
+    largest = 90.0 if len(place) <= MOST_NAMED else 45.0
+    size = 10.0 + largest * part["n"].to_numpy() / float(part["n"].max())
     ranked = part["ranked"].to_numpy().astype(bool)
     for filled in (True, False):
         some = ranked == filled
         if some.any():
-            face = colour if filled else "none"
+            look = {"facecolors": colour if filled else "white", "edgecolors": colour, "marker": marker, "alpha": 0.85}
             text = name if filled or not ranked.any() else None
-            ax.scatter(x[some], y[some], size[some], facecolors=face, edgecolors=colour, marker=marker, label=text)
+            ax.scatter(x[some], y[some], size[some], linewidths=1, zorder=3, label=text, **look)
 
 
 def _names(ax: Any, part: pd.DataFrame, order: Any, label: int) -> None:
@@ -137,11 +150,26 @@ def _names(ax: Any, part: pd.DataFrame, order: Any, label: int) -> None:
     if len(order) <= MOST_NAMED:
         ax.set_yticks(range(len(order)), words, fontsize="small", parse_math=False)
         return
-    regret = part.groupby("environment")["regret"]
-    largest = [*regret.min().nsmallest(label).index, *regret.max().nlargest(label).index]
+    gain = part.groupby("environment")["gain"]
     place = {environment: k for k, environment in enumerate(order)}
-    at: list[int] = []
-    for k in (place[environment] for environment in largest):  # the largest first; names must not overlap
-        if all(abs(k - other) > 0.025 * len(order) for other in at):
-            at.append(k)
-    ax.set_yticks(at, [words[k] for k in at], fontsize="small", parse_math=False)
+    largest = {place[own] for own in (*gain.max().nlargest(label).index, *gain.min().nsmallest(label).index)}
+    apart, beside = 0.027 * len(order), ax.get_yaxis_transform()
+    ax.set_yticks([])
+    ax.set_ylabel(f"{len(order)} left-out environments (rows)", labelpad=14 + 5.2 * max(len(words[k]) for k in largest))
+    for upper in (True, False):  # names stand beside their rows, pushed apart towards the middle
+        own = sorted((k for k in largest if (k >= len(order) / 2) == upper), reverse=upper)
+        last = np.inf if upper else -np.inf
+        for k in own:
+            last = min(float(k), last - apart) if upper else max(float(k), last + apart)
+            ax.annotate(
+                words[k],
+                (0.0, k),
+                xytext=(-0.03, last),
+                xycoords=beside,
+                textcoords=beside,
+                ha="right",
+                va="center",
+                fontsize="small",
+                parse_math=False,
+                arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.7, "shrinkA": 0, "shrinkB": 0},
+            )

@@ -13,9 +13,11 @@ from anchortm.plotting.results import Boosted, LeftOut, NetPath, NetSearch, Pane
 from anchortm.plotting.style import (
     COLOURS,
     STYLES,
+    crowd,
     lambda_axis,
     level_label,
     looks,
+    named_looks,
     new_axes,
     outside_legend,
     pyplot,
@@ -128,8 +130,10 @@ def net_search(search: NetSearch, ax: Axis = None) -> Axes:
     smooth = search.results_.index.names[0] == "smooth"
     at = np.asarray(table.index, dtype=np.float64)
     shown = np.where(at > 0.0, at, 0.1 * at[at > 0.0].min(initial=max(1.0, at.max())))
-    for xi, (colour, style) in zip(table.columns, looks(), strict=False):
-        ax.plot(shown, table[xi], style, color=colour, marker="o", markersize=3, label=f"xi = {xi:g}")
+    labels = [f"xi = {xi:g}" for xi in table.columns]
+    for xi, (colour, style) in zip(table.columns, named_looks(labels), strict=True):
+        line = {"color": colour, "linestyle": style, "marker": "o", "markersize": 3}
+        ax.plot(shown, table[xi], label=f"xi = {xi:g}", **line)
     best = (getattr(search, "best_smooth_" if smooth else "best_lambda_"), search.best_xi_)
     place = shown[at == best[0]]
     ax.plot(place, table.loc[best], "o", color="black", fillstyle="none", markersize=10, label="chosen")
@@ -169,8 +173,8 @@ def xi_search(search: XiSearch, ax: Axis = None) -> Axes:
     for k, name in enumerate(lines.columns):
         if search.design == "further":
             ax.plot(at, lines[name], STYLES[k % 4], color="0.5", linewidth=1, zorder=1, label=f"fold: {name}")
-        else:
-            ax.plot(at, lines[name], color="0.7", linewidth=0.7, zorder=1, label=f"left-out {what}" if k == 0 else None)
+    if search.design != "further":
+        crowd(ax, at, lines, f"left-out {what}", f"{lines.shape[1]} left-out levels of {what}")
     if "standard_error" in table:
         bars: dict[str, Any] = {"fmt": "none", "ecolor": COLOURS[0], "capsize": 3, "label": "one standard error"}
         ax.errorbar(at, table.objective, yerr=table.standard_error.where(np.isfinite(table.standard_error)), **bars)
@@ -181,7 +185,7 @@ def xi_search(search: XiSearch, ax: Axis = None) -> Axes:
     xi_axis(ax, at)
     ax.set_ylabel(f"{_loss(search)}\nof the left-out {what}")
     ax.set_title(f"chosen: xi = {search.best_xi_:g}", fontsize="medium")
-    ax.legend(frameon=False)
+    outside_legend(ax)
     return ax
 
 
@@ -238,15 +242,14 @@ def left_out(result: LeftOut, ax: Axis = None, label: int = 3, legend: bool = Tr
     else:
         chosen = list((table.iloc[0].nlargest if of == "nll" else table.iloc[0].nsmallest)(label).index)
         worst = table.max(axis=1) if of == "nll" else table.min(axis=1)
-        ax.plot(table.index, worst, color="tab:red", linewidth=6, alpha=0.3, zorder=2, label="worst")
+        ax.plot(table.index, worst, color=COLOURS[3], linewidth=6, alpha=0.4, zorder=2, label="worst")
     named = sorted(dict.fromkeys(chosen), key=str)
     others = table.drop(columns=named)
-    for k, name in enumerate(others.columns):
-        ax.plot(table.index, others[name], color="0.7", linewidth=0.7, zorder=1, label="others" if k == 0 else None)
+    crowd(ax, table.index.to_numpy(dtype=np.float64), others, "others", f"{others.shape[1]} others")
     for k, name in enumerate(named):
         own = level_label(result.environment_name, name)
         ax.plot(table.index, table[name], STYLES[k % 4], color="black" if k < 4 else "0.45", zorder=3, label=own)
-    ax.plot(table.index, table.median(axis=1), color="tab:blue", linewidth=2.5, zorder=4, label="median")
+    ax.plot(table.index, table.median(axis=1), color=COLOURS[0], linewidth=2.5, zorder=4, label="median")
     xi_axis(ax, table.index.to_numpy(dtype=np.float64))
     ax.set_ylabel(f"{SCORES[of]}\nof the left-out {result.environment_name or 'environment'}")
     if legend:
@@ -283,6 +286,7 @@ def flattening(table: pd.DataFrame, ax: Axis = None, *, unit: str = "y") -> Axes
             ax.plot(table["xi"], relative, style, color=colour, marker="o", markersize=3, label=name)
     xi_axis(ax, table["xi"].to_numpy())
     ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_ylabel(f"relative to xi = {table['xi'].iloc[0]:g}")
     ax.legend(frameon=False)
     return ax
@@ -306,11 +310,12 @@ def rule(table: pd.DataFrame, level: float, chosen: float | None, ax: Axis = Non
     shown = np.maximum(table["pvalue"], 1e-12)
     smallest = " (1e-12 or less at the bottom)" if (table["pvalue"] < 1e-12).any() else ""
     ax.plot(table["xi"], shown, "-", color="black", marker="o", markersize=3)
-    ax.axhline(level, color="tab:red", linestyle="--", label=f"level {level:g}")
+    ax.axhline(level, color=COLOURS[1], linestyle="--", label=f"level {level:g}")
     if chosen is not None:
-        ax.axvline(chosen, color="tab:blue", linestyle=":", label=f"chosen, xi = {chosen:.3g}")
+        ax.axvline(chosen, color=COLOURS[0], linestyle=":", label=f"chosen, xi = {chosen:.3g}")
     xi_axis(ax, table["xi"].to_numpy())
     ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_ylabel(f"p-value of the score test{smallest}")
     ax.legend(frameon=False)
     return ax

@@ -17,7 +17,7 @@ from anchortm._util.frames import is_frame, native
 from anchortm._util.pipelines import model_of
 from anchortm.exceptions import InputError, InputTypeError
 from anchortm.plotting.results import Band, Panels
-from anchortm.plotting.style import looks, new_axes, outcome_label, outside_legend, pyplot, row_labels
+from anchortm.plotting.style import looks, named_looks, new_axes, outcome_label, outside_legend, pyplot, row_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -305,9 +305,9 @@ def smooth_effects(
         axes = pyplot().subplots(1, len(terms), figsize=(4.2 * len(terms), 3.8), squeeze=False, sharey=True)[1][0]
     panels = np.atleast_1d(np.asarray(axes, dtype=object))
     for ax, term in zip(panels, terms, strict=True):
-        for (name, own), (colour, style) in zip(tables.items(), looks(), strict=False):
+        for (name, own), (colour, style) in zip(tables.items(), named_looks(list(tables)), strict=True):
             rows = own[own.term == term]
-            ax.plot(rows.x, rows.effect, style, color=colour, label=name)
+            ax.plot(rows.x, rows.effect, color=colour, linestyle=style, label=name)
             ax.fill_between(rows.x, rows.lower, rows.upper, color=colour, alpha=0.2, lw=0)
         ax.axhline(0.0, color="grey", lw=0.6)
         ax.set_xlabel(re.sub(r"^s\((.*?)(, (k=)?\d+)?\)$", r"\1", term))

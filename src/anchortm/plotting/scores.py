@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anchortm._typing import Axis
-from anchortm.plotting.style import level_label, looks, new_axes
+from anchortm.plotting.style import COLOURS, crowd, level_label, looks, named_looks, new_axes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,9 +36,9 @@ def nll_quantiles(curves: Mapping[str, ArrayLike], ax: Axis = None, *, alpha: Ar
     """
     ax = new_axes(ax)
     levels = np.linspace(0.0, 1.0, 501) if alpha is None else np.asarray(alpha, dtype=np.float64)
-    for (name, values), (colour, style) in zip(curves.items(), looks(), strict=False):
+    for (name, values), (colour, style) in zip(curves.items(), named_looks(list(curves)), strict=True):
         quantiles = np.quantile(np.asarray(values, dtype=np.float64), levels)
-        ax.plot(levels, quantiles, style, color=colour, linewidth=1.8, label=name)
+        ax.plot(levels, quantiles, color=colour, linestyle=style, linewidth=1.8, label=name)
     ax.set(xlabel="share of rows", ylabel="negative log-likelihood of a row, at most")
     ax.legend(loc="upper left", frameon=False)
     return ax
@@ -64,8 +64,8 @@ def pit(values: ArrayLike, ax: Axis = None, *, bins: int = 10) -> Axes:
     ax = new_axes(ax)
     low, high = (stats.binom.ppf(q, u.size, 1.0 / bins) * bins / u.size for q in (0.025, 0.975))
     ax.hist(u, bins=bins, range=(0.0, 1.0), density=True, color="0.75", edgecolor="white")
-    ax.axhspan(low, high, color="tab:blue", alpha=0.2, lw=0, label="95 % of bars, if calibrated")
-    ax.axhline(1.0, color="tab:blue", linewidth=1)
+    ax.axhspan(low, high, color=COLOURS[0], alpha=0.2, lw=0, label="95 % of bars, if calibrated")
+    ax.axhline(1.0, color=COLOURS[0], linewidth=1)
     ax.set(xlabel="probability integral transform", ylabel="density", xlim=(0.0, 1.0))
     ax.set_ylim(0.0, 1.25 * max(ax.get_ylim()[1], high))  # room for the legend
     ax.legend(loc="upper center", frameon=False)
@@ -88,6 +88,8 @@ def calibration(rows: pd.DataFrame, ax: Axis = None, *, label: int = 3, name: st
     ('predicted probability', 'share of outcomes below')
     >>> plt.close(ax.figure)
     """
+    import pandas as pd
+
     ax = new_axes(ax, figsize=(6.5, 4.2))
     u = np.linspace(0.0, 1.0, 201)
     curves = {
@@ -96,8 +98,8 @@ def calibration(rows: pd.DataFrame, ax: Axis = None, *, label: int = 3, name: st
     sizes = rows.groupby("environment").size()
     away = {one: np.sqrt(sizes[one]) * np.abs(curve - u).max() for one, curve in curves.items()}
     hardest = sorted(away, key=lambda one: -away[one])[:label]
-    for one in (one for one in curves if one not in hardest):
-        ax.plot(u, curves[one], color="0.75", linewidth=0.8)
+    others = pd.DataFrame({one: curve for one, curve in curves.items() if one not in hardest}, index=u)
+    crowd(ax, u, others, None, f"{others.shape[1]} others")
     for one, (colour, style) in zip(hardest, looks(), strict=False):
         ax.plot(u, curves[one], style, color=colour, label=level_label(name, one))
     ax.plot(u, u, color="black", linewidth=1, label="calibrated")

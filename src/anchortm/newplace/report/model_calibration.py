@@ -11,7 +11,7 @@ from anchortm.newplace.report.values import gain, known, name, number, percent
 
 __all__ = ["OBSERVED", "PREDICTED", "add_calibration"]
 
-PREDICTED, OBSERVED = "c1", "c0"  # colours
+PREDICTED, OBSERVED = "c1", "c4"  # colours
 
 
 def add_calibration(page: Page, record: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """The shell of a report: one HTML file with its style, script and data, which loads nothing and opens from disk.
 
 Kinds of plots that the script draws, and what they need beside what ``Page.chart`` says. Numbers may be None.
-Colours are classes: c0 to c7 are those of ``plotting.style``, and ``colour_of`` returns that of a strategy. A format is
-"signed" (of gains), "number" or "percent".
+Colours are classes: c0 to c7 are those of LOOKS in ``plotting.style``, and ``colour_of`` returns that of a strategy.
+A format is "signed" (of gains), "number" or "percent".
 
 rows
     A row for each name, with marks and intervals. ``rows``: {label, about, linked, marks: [{v, lo, hi, c, name, hollow,

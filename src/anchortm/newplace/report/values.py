@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 from anchortm._messages import plain
-from anchortm.plotting.style import shortened
+from anchortm.plotting.style import LOOKS, shortened
 
 __all__ = [
     "LONGEST",
@@ -31,18 +31,9 @@ LONGEST = 300  # letters of a name that a reader can use; longer ones are cut
 MINUS, NARROW, INFINITY, NONE = "\u2212", "\u202f", "\u221e", "\u2013"
 LARGE = 10_000  # from here on digits are grouped
 SMALLEST_P = 0.001
-# One palette for strategies everywhere: positions in COLOURS of plotting.style
-PALETTE = {
-    "ml": 0,
-    "anchored": 1,
-    "widened": 2,
-    "recalibrate": 3,
-    "recalibrated": 3,
-    "equal": 4,
-    "anchored+spread": 5,
-    "null": 6,
-    "random-intercept": 7,
-}
+# The colours c0 to c7 of report.css are those of LOOKS, so that strategies look alike in all pictures
+PALETTE = {strategy: position for position, strategy in enumerate(LOOKS)}
+PALETTE["recalibrated"] = PALETTE["recalibrate"]
 
 
 def known(value: Any) -> TypeGuard[Any]:

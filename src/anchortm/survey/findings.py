@@ -223,21 +223,7 @@ class Findings:
 
     def advice(self) -> pd.DataFrame:
         """Return one row for each time the advice of ``assess`` was tried on places that were held back."""
-        rows = []
-        for record in self.judged:
-            for tried in record["held_back"] or []:
-                gains = {own["strategy"]: own["gain"] for own in tried["rows"] if own["gain"] is not None}
-                said, own = tried["advice"], {"data": record["name"], "held back": tried["which"]}
-                name = said["strategy"]
-                got = gains.get(name, gains.get(f"anchored({said['xi'] or 0:g})"))
-                if name == "recalibrate":
-                    got = next((gain for label, gain in gains.items() if label.startswith("recalibrated")), None)
-                others = {label: gain for label, gain in gains.items() if not label.startswith("recalibrated")}
-                some = {label: others[label] for label in TUNED if label in others}
-                more = {"strategy": name, "confidence": said["confidence"], "gain": got, "agrees": tried["agrees"]}
-                kept = {label: some.get(label) for label in ("widened", "anchored", "anchored+spread", "equal")}
-                few = next((gain for label, gain in gains.items() if label.startswith("recalibrated")), None)
-                rows.append(own | more | kept | {"best": max(some.values(), default=np.nan), "recalibrated": few})
+        rows = [_tried(record, tried) for record in self.judged for tried in record["held_back"] or []]
         frame = pd.DataFrame(rows)
         numbers = ["gain", "widened", "anchored", "anchored+spread", "equal", "best", "recalibrated"]
         return frame.astype(dict.fromkeys(numbers, np.float64))
@@ -246,6 +232,19 @@ class Findings:
         """Return the coverage of 90 % conformal sets, and of the model's own, by data set."""
         own = {record["name"]: record["conformal"] for record in self.judged if record.get("conformal")}
         return pd.DataFrame.from_dict(own, orient="index").astype(np.float64)
+
+
+def _tried(record: Record, tried: Record) -> Record:
+    """Return what was advised for places that were held back, and what strategies then gained there."""
+    gains = {own["strategy"]: own["gain"] for own in tried["rows"] if own["gain"] is not None}
+    few = next((gain for label, gain in gains.items() if label.startswith("recalibrated")), None)
+    said = tried["advice"]
+    got = few if said["strategy"] == "recalibrate" else gains.get(said["strategy"])
+    got = gains.get(f"anchored({said['xi'] or 0:g})") if got is None and said["strategy"] == "anchored" else got
+    row = {"data": record["name"], "held back": tried["which"], "agrees": tried["agrees"], "recalibrated": few}
+    row |= {"strategy": said["strategy"], "confidence": said["confidence"], "gain": got}
+    row |= {label: gains.get(label) for label in ("widened", "anchored", "anchored+spread", "equal")}
+    return row | {"best": max((gains[label] for label in TUNED if label in gains), default=np.nan)}
 
 
 def _positive(record: Record) -> bool:

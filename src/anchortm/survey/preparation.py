@@ -81,26 +81,16 @@ def prepared(data: DataSet, table: pd.DataFrame) -> Prepared:
     frame, outcome = _outcome(data, table)
     known = frame.notna().all(axis=1) & table[data.environment].notna()
     frame, table = frame[known].copy(), table[known]
-    remarks: list[str] = []
-    names = {column: _plain_name(column) for column in data.covariates}
-    factors = []
-    for column, name in names.items():
-        values, is_factor = _covariate(table[column], column in data.factors)
-        if values.isna().mean() > MISSING:
-            remarks.append(f"{column} is missing in {values.isna().mean():.0%} of the rows and not used")
-            continue
-        frame[name] = values
-        factors += [name] * is_factor
+    frame, factors, remarks = _with_covariates(data, frame, table)
     frame[PLACE] = table[data.environment]
     frame = frame.dropna()
     frame[PLACE] = frame[PLACE].map(_label)
     frame, drawn = _sampled(_large(frame))
     remarks += drawn
-    used = [name for name in frame if name in names.values()]
-    frame = _joined(frame, [name for name in factors if name in used])
+    frame = _joined(frame, factors)
     if frame[PLACE].nunique() < FEWEST_PLACES:
         raise SurveyError(f"{frame[PLACE].nunique()} places have enough rows, and {FEWEST_PLACES} are needed")
-    kept = [name for name in used if frame[name].nunique() > 1]
+    kept = [name for name in frame if name not in ("outcome", "event", PLACE) and frame[name].nunique() > 1]
     for name in kept:
         if name not in factors:
             frame[name], how = _less_skewed(frame[name])
@@ -109,6 +99,22 @@ def prepared(data: DataSet, table: pd.DataFrame) -> Prepared:
         raise SurveyError("no covariate is left")
     formula = f"{outcome} ~ {' + '.join(kept)} | {PLACE}"
     return Prepared(frame.reset_index(drop=True), _model(data.kind), formula, frame[PLACE].nunique(), remarks)
+
+
+def _with_covariates(
+    data: DataSet, frame: pd.DataFrame, table: pd.DataFrame
+) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """Return the frame with the covariates, which of them have levels, and which are not used and why."""
+    factors, remarks = [], []
+    for column in data.covariates:
+        values, is_factor = _covariate(table[column], column in data.factors)
+        if values.isna().mean() > MISSING:
+            remarks.append(f"{column} is missing in {values.isna().mean():.0%} of the rows and not used")
+            continue
+        name = _plain_name(column)
+        frame[name] = values
+        factors += [name] * is_factor
+    return frame, factors, remarks
 
 
 def _outcome(data: DataSet, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:

@@ -64,8 +64,8 @@ def found(name: str) -> object:
 
 
 def pages() -> list[Path]:
-    ours = (path for path in sorted(DOCS.rglob("*.md")) if not {"_build", "gallery", "generated"} & set(path.parts))
-    return list(ours)
+    others = {"_build", "gallery", "generated", "paper"}
+    return [path for path in sorted(DOCS.rglob("*.md")) if not others & set(path.parts)]
 
 
 def prose(page: Path) -> str:

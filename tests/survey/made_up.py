@@ -61,6 +61,7 @@ def record(
             "median_rows": 10.0,
         },
         "comparison": {"rows": rows, "advice": {"like": "ml", "further": "ml"}, "confidence": "clear"},
+        "hard": {own: {"q90": 1.0 - gains.get(own, 0.0), "worst": 2.0} for own in ("ml", *STRATEGIES)},
         "shift": {"median": 1.0, "largest": 2.0},
         "location": {"r2": r2, "se": 0.1, "p": 0.01 if r2 > 0.5 else 0.6, "noise": 0.1, "beyond": True},
         "score_test": {"p": 0.01},

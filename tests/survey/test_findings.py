@@ -52,6 +52,13 @@ def test_near_and_far() -> None:
     assert own["difference"] == pytest.approx(0.12)
 
 
+def test_hard_environments() -> None:
+    own = many().hard().set_index(["strategy", "measure"])
+    assert own.loc[(ANCHORED, "q90"), ["sets", "better", "worse"]].tolist() == [20, 10, 10]
+    assert own.loc[(ANCHORED, "q90"), "mean"] == pytest.approx(0.04)
+    assert own.loc[(STRATEGIES["widened"], "worst"), ["better", "worse"]].tolist() == [0, 0]
+
+
 def test_what_predicts_gains() -> None:
     own = many().predictors().set_index(["design", "diagnostic"])["predicts"]
     assert own.groupby("design").sum().to_dict() == {"like": 2, "further": 2}  # R2 and its p-value, which differ
@@ -88,7 +95,7 @@ def test_rank_correlations() -> None:
 
 def test_conclusions_follow_the_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     text = str(conclusions.conclusions(many()))
-    assert "tuned anchoring gains (+0.040 per row" in text
+    assert "tuned anchoring gains (+0.0400 per row" in text
     assert "better than maximum likelihood on 10 of 20 data sets and worse on 10" in text
     monkeypatch.setattr(thresholds, "GAIN", 0.05)
     assert "better than maximum likelihood on 10 of 20 data sets and worse on 0" in str(conclusions.conclusions(many()))

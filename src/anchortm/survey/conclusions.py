@@ -21,7 +21,7 @@ def conclusions(found: Findings) -> list[tuple[str, list[str]]]:
     """Return the conclusions: pairs of a heading and its sentences."""
     return [
         ("The short answer", [*_gains(found), *_near_far(found), *_width(found), *_labels(found)]),
-        ("For those who choose xi", [*_choosing(found), *_predictors(found), *_alarm(found)]),
+        ("For those who choose xi", [*_choosing(found), *_hard(found), *_predictors(found), *_alarm(found)]),
         ("What the tools promise", [*_advice(found), *_conformal(found)]),
     ]
 
@@ -33,7 +33,7 @@ def percent(share: float) -> str:
 
 def _verdict(mean: float, ends: tuple[float, float]) -> str:
     """Return what a mean with its interval says."""
-    low, middle, high = (f"{round(value, 3) + 0.0:+.3f}" for value in (ends[0], mean, ends[1]))
+    low, middle, high = (f"{round(value, 4) + 0.0:+.4f}" for value in (ends[0], mean, ends[1]))
     span = f"{middle} per row on average, {limit.INTERVAL:.0%} interval {low} to {high}"
     if ends[0] > 0.0:
         return f"gains ({span})"
@@ -113,6 +113,19 @@ def _choosing(found: Findings) -> list[str]:
             own.append(f"*{STRATEGIES[name]}* {_verdict(mean, ends)}")
         lines.append(f"{where}, compared with xi chosen by the default rule: {'; '.join(own)}.")
     return lines
+
+
+def _hard(found: Findings) -> list[str]:
+    table = found.hard().set_index(["strategy", "measure"])
+    parts = []
+    for name in ("widened", "anchored", "anchored, by the mean"):
+        row = table.loc[(STRATEGIES[name], "q90")]
+        parts.append(
+            f"*{STRATEGIES[name]}* {_verdict(row['mean'], row['interval'])}, better on {row['better']} and worse on {row['worse']}"
+        )
+    return [
+        f"At the hard environments of each data set, by the 90 % quantile of the loss over environments left out: {'; '.join(parts)}."
+    ]
 
 
 def _predictors(found: Findings) -> list[str]:

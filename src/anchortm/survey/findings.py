@@ -168,6 +168,18 @@ class Findings:
             found.append(row | {"difference": more.mean(), "interval": interval(more)})
         return pd.DataFrame(found).set_index("strategy")
 
+    def hard(self) -> pd.DataFrame:
+        """Return what strategies gain at the hard environments: by the 90 % quantile of the loss, and by the worst."""
+        kept = [record["hard"] for record in self.judged if record.get("hard")]
+        rows = []
+        for name in ("widened", "anchored", "anchored, by the mean"):
+            for measure in ("q90", "worst"):
+                gains = pd.Series([own["ml"][measure] - own[name][measure] for own in kept], dtype=np.float64)
+                row = {"strategy": STRATEGIES[name], "measure": measure, "sets": len(gains), "mean": gains.mean()}
+                row |= {"interval": interval(gains), "better": int((gains > limit.GAIN).sum())}
+                rows.append(row | {"worse": int((gains < -limit.GAIN).sum())})
+        return pd.DataFrame(rows)
+
     def width(self) -> pd.DataFrame:
         """Return, for strategies that gain on a data set, on how many of them the gain is mostly one of width."""
         found = []

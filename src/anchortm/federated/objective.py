@@ -22,7 +22,7 @@ from anchortm.engine.rows.block_sums import Squares
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError, SeparationError
 from anchortm.federated.questions import MOST_POINTS
-from anchortm.federated.sums import FEW, PointSums, n_numbers
+from anchortm.federated.sums import PointSums, n_numbers
 
 __all__ = ["Asked", "FederatedObjective", "RemoteLoss", "Span"]
 
@@ -99,7 +99,7 @@ class RemoteLoss:
         totals = reply.total.reshape(len(points), size)
         for k, v in enumerate(points):
             bad = {name: own["statuses"][k] for name, own in reply.fields.items() if own["statuses"][k] != "ok"}
-            self.refused |= {name: why for name, why in bad.items() if why == FEW or name not in self.refused}
+            self.refused |= bad
             while len(self._known) >= KEPT:
                 self._known.pop(next(iter(self._known)))
             self._known[v.tobytes()] = None if bad else PointSums.of(totals[k], self.d, self.kinds)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import NEAR
 from anchortm.federated.objective import KEPT, RemoteLoss
-from anchortm.federated.sums import FEW, PointSums, n_shared
+from anchortm.federated.sums import PointSums, n_shared
 
 __all__ = ["SharedLoss"]
 
@@ -64,7 +64,7 @@ class SharedLoss(RemoteLoss):
         totals = reply.total.reshape(len(points), size)
         for k, v in enumerate(points):
             bad = {name: own["statuses"][k] for name, own in reply.fields.items() if own["statuses"][k] != "ok"}
-            self.refused |= {name: why for name, why in bad.items() if why == FEW or name not in self.refused}
+            self.refused |= bad
             while len(self._known) >= KEPT:
                 self._known.pop(next(iter(self._known)))
             # with an error as small as the step before, Newton's method still squares its error from step to step

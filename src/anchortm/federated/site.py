@@ -183,6 +183,8 @@ class Site:
             raise DisclosureError(f"the site has given all {most} counts of predicted probabilities of this study")
         points = self._points(session, asked)
         fields, values = ANSWERS[asked.kind](session, asked)
+        if "statuses" not in fields and not session.can_send(values, question):
+            raise DisclosureError("the sums are not finite, or too large for masks")
         arrays: dict[str, NDArray[Any]] = {}
         if values.size and session.masks is not None:
             arrays["sums"] = _withheld(fields, session.masks.hide(values, asked.fields["round"], question))

@@ -24,6 +24,7 @@ from anchortm.engine.rows.standardised import baseline_moments, coordinates_from
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import AnchorTMError
 from anchortm.families import Family
+from anchortm.federated.histograms import surely_between
 from anchortm.federated.policy import DisclosureError, Policy, RowsError
 from anchortm.federated.recipe import Recipe
 from anchortm.federated.shared_anchors import SharedAnchors
@@ -136,7 +137,7 @@ class SiteModel:
         support = getattr(self.recipe.basis, "support", None)
         if support is None or curve is None:
             return
-        if ((curve >= support[0]) & (curve <= support[1])).sum() < self.policy.least_rows:
+        if surely_between(curve, *support) < self.policy.least_rows:
             raise DisclosureError(
                 f"the site has fewer than {self.policy.least_rows} rows in the support of the baseline: "
                 "give the study a wider support"
@@ -231,8 +232,9 @@ class SiteModel:
     def singled_out(self, objective: Objective, v: Array) -> bool:
         """Return whether the sums at v stand for a few rows, or v is not one that a fit can reach.
 
-        Two things can single rows out: residuals that are steep in few rows, and, for exact outcomes, a baseline that
-        is nearly flat at few of them, because their share in the gradient is one over its slope.
+        Four things can single rows out: residuals that are steep in few rows; a scale that is large in few; means that
+        are near the end of their range in few; and, for exact outcomes, a baseline that is nearly flat at few of them,
+        because their share in the gradient is one over its slope.
         """
         at, k, least = objective.coordinates, objective.coordinates.n_baseline, self.policy.least_effective
         if least == 0.0:  # the rule is off
@@ -246,7 +248,9 @@ class SiteModel:
             everything, factors = np.arange(self.n_rows), objective.row_scales(v)
             if self._few(slopes, everything, least, least):
                 return True
-            if factors is not None and self._few(factors, everything, least, least):
+            if factors is not None and any(self._few(own, everything, least, least) for own in (factors, factors**2)):
+                return True  # first derivatives have the factor, second ones its square
+            if isinstance(objective, MeanObjective) and self._at_edge(objective, v, least):
                 return True
             if self._few_clusters(slopes):
                 return True
@@ -256,6 +260,16 @@ class SiteModel:
                     if self._few(shares, term.rows, least, EXACT * term.rows.size):
                         return True
         return False
+
+    def _at_edge(self, objective: MeanObjective, v: Array, least: float) -> bool:
+        """Return whether rows are beyond the range of eta, or few rows are far nearer to its end than the others.
+
+        Otherwise the parameters at which the mean of a row becomes impossible would show its covariates.
+        """
+        link, eta = objective.link, objective.fitted(v).eta
+        away = [np.abs(eta - end) for end in link.eta_range if np.isfinite(end)]
+        near = (self._few(1.0 / own, np.arange(eta.size), least, EXACT * eta.size) for own in away)
+        return bool(link.outside(eta).any()) or any(near)
 
     def _few_clusters(self, slopes: Array) -> bool:
         """Return whether sums stand for few clusters: one with many rows can have most of the effective ones."""

@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective
 
-__all__ = ["FEW", "PointSums", "Residuals", "n_numbers", "n_shared", "packed", "packed_shared"]
+__all__ = ["WITHHELD", "PointSums", "Residuals", "n_numbers", "n_shared", "packed", "packed_shared"]
 
 Array = NDArray[np.float64]
 
 
-FEW = "few effective rows"  # why a site keeps its sums at a point to itself
+# why a site keeps its sums at a point to itself; which of the two would show where a row becomes impossible
+WITHHELD = "few effective rows, or sums that are not finite"
 
 
 def n_numbers(d: int, kinds: int = 1) -> int:

@@ -65,7 +65,7 @@ class FederatedMixed(FederatedObjective):
         self.__dict__ |= fixed.__dict__
         self.fixed, self.clusters, self.effects, self._other = fixed, clusters, effects, other
         self.coordinates = with_covariance(fixed.coordinates, effects)
-        self.remote = RemoteLoss(fixed.remote.ask, self.coordinates.scale.size)
+        self.remote = fixed.remote.sized(self.coordinates.scale.size)
         self.affine = self._concave = self._bounded = False
         self.n_nodes = None if closed else clusters.n_nodes or NODES[effects.size][0]
         self.slack = 0.0

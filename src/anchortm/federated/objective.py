@@ -29,6 +29,7 @@ __all__ = ["Asked", "FederatedObjective", "RemoteLoss", "Span"]
 Array = NDArray[np.float64]
 
 KEPT = 64  # points whose sums are kept
+SAME = 1e-14  # relative distance of points that only rounding errors tell apart
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,14 @@ class RemoteLoss:
         self.ask, self.d, self.kinds = ask, d, kinds
         self.refused: dict[str, str] = {}  # why a site last kept its sums, by site
         self._known: dict[bytes, PointSums | None] = {}
+        self._sized: dict[tuple[int, int], RemoteLoss] = {}
+
+    def sized(self, d: int, kinds: int = 1) -> RemoteLoss:
+        """Return the same model with another number of parameters, made once, so that what sites said is kept."""
+        if (d, kinds) not in self._sized:
+            self._sized[d, kinds] = RemoteLoss(self.ask, d, kinds)
+            self._sized[d, kinds].refused = self.refused
+        return self._sized[d, kinds]
 
     @property
     def n_t(self) -> int:
@@ -79,7 +88,16 @@ class RemoteLoss:
     def at(self, v: Array, expected: Array | None = None) -> PointSums | None:
         """Return the sums at v, None if a site keeps them to itself; ``expected`` is the multiplier to come."""
         self.learn([v])
-        return self._known[v.tobytes()]
+        return self._known[self._key(v)]
+
+    def _key(self, v: Array) -> bytes:
+        """Return the key of a point: that of a known one if only rounding errors tell them apart."""
+        if v.tobytes() not in self._known:
+            near = SAME * (1.0 + np.abs(v))
+            for known in reversed(self._known):
+                if (np.abs(np.frombuffer(known) - v) <= near).all():
+                    return known
+        return v.tobytes()
 
     def bent(self, v: Array, multiplier: Array | None, mix: Sequence[float]) -> tuple[PointSums, Array] | None:
         """Return the sums at v, and the Hessian with the curvature of the residuals along a multiplier."""
@@ -88,7 +106,7 @@ class RemoteLoss:
 
     def learn(self, points: Sequence[Array]) -> None:
         """Ask about all points that are not known yet, in one round."""
-        new = {v.tobytes(): v for v in points if v.tobytes() not in self._known}
+        new = {key: v for v in points if (key := self._key(v)) not in self._known}
         todo = list(new.values())
         for start in range(0, len(todo), MOST_POINTS):
             self._learn(todo[start : start + MOST_POINTS])

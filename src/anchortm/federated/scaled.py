@@ -26,7 +26,7 @@ class FederatedScaled(ScaledLoss, FederatedObjective):
         if type(plain.remote) is not RemoteLoss:
             raise InputError("scale effects and anchors that sites share are not implemented together: use site")
         self.__dict__ |= plain.__dict__
-        self.remote = RemoteLoss(plain.remote.ask, plain.remote.d, 2)
+        self.remote = plain.remote.sized(plain.remote.d, 2)
         self.coordinates, self.names = ScaledCoordinates.of(plain.coordinates, n_scale), names
         self.affine = False  # h is not linear in the parameters
         self.n_scale, self.xi_scale = n_scale, xi_scale

@@ -39,13 +39,16 @@ def n_numbers(d: int, kinds: int = 1) -> int:
 
 
 def packed(objective: Objective, v: Array) -> Array:
-    """Return the sums of the rows of one site at v."""
+    """Return the sums of the rows of one site at v; NaN if a row is impossible there."""
     upper = np.triu_indices(v.size)
     found: list[Array] = []
     for own in objective.apart:
-        plain, t = own.derivatives(v), own.sums(v).t
+        loglik, t = own.sums(v)
+        if not np.isfinite(loglik):  # integrals over random effects have no derivatives there
+            return np.full(n_numbers(v.size, len(objective.apart)), np.nan)
+        plain = own.derivatives(v)
         if not found:
-            found += [np.array([own.sums(v).loglik]), plain.gradient, plain.matrix[upper]]
+            found += [np.array([loglik]), plain.gradient, plain.matrix[upper]]
         bend = np.zeros_like(plain.matrix)
         if t.any() and not own.affine:
             bend = own.derivatives(v, 2.0 * t).matrix - plain.matrix

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from federated_cases import coordinator, sites_of, table
+from federated_cases import check_equal, coordinator, sites_of, table
+from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.exceptions import AnchorWarning, InputError
@@ -37,6 +38,19 @@ def test_paths_scores_and_covariances() -> None:
     scores = asked.score(fitted).set_index("site")
     by_site = sum(scores.n[name] * scores.nll[name] for name in scores.index)
     assert by_site == pytest.approx(-same.loglik_, rel=1e-10)
+
+
+@pytest.mark.parametrize("xi", [0.0, 1.0, 10.0])
+@pytest.mark.parametrize("model", [atm.ContinuousProbit(order=3), atm.ParametricSurvival(dist="lognormal")])
+def test_sites_with_exact_rows_and_sites_with_censored_ones(model: Any, xi: float) -> None:
+    """Exact rows alone would have integrals in closed form, and all sites must take the same ones."""
+    event = np.where(DATA.site == "s1", np.arange(len(DATA)) % 3 > 0, 1)
+    data, formula = DATA.assign(event=event), "Surv(time, event) ~ x + (1 | patient) | site"
+    own = clone(model).set_params(xi=xi, tol=TIGHT)
+    found = coordinator(data, formula, support=[0.5, 4.0]).fit(own)
+    if "support" in own.get_params():
+        own.set_params(support=[0.5, 4.0])
+    check_equal(found, type(own).from_formula(formula, data, **own.get_params(deep=False)))
 
 
 def test_weights_count_clusters() -> None:

@@ -163,12 +163,16 @@ def _mark(asked: Message, v: Array) -> bytes:
 
 
 def _of_sums(session: Session, asked: Message) -> Answer:
-    objective, found, statuses = session.objective(asked), [], []
-    for v in asked.arrays["points"]:
-        values = packed(objective, v)
-        statuses.append(_status(session, asked, objective, v, values))
-        found.append(values if statuses[-1] == "ok" else np.zeros(values.size))
-    return {"statuses": statuses}, np.concatenate(found)
+    objective = session.objective(asked)
+    return _at_points(session, asked, [packed(objective, v) for v in asked.arrays["points"]])
+
+
+def _at_points(session: Session, asked: Message, found: list[Array]) -> Answer:
+    """Return the sums at the points of a question, with zeros at those where they stay at the site."""
+    objective, points = session.objective(asked), asked.arrays["points"]
+    statuses = [_status(session, asked, objective, v, own) for v, own in zip(points, found, strict=True)]
+    sent = [own if status == "ok" else np.zeros(own.size) for own, status in zip(found, statuses, strict=True)]
+    return {"statuses": statuses}, np.concatenate(sent)
 
 
 def _one_point(session: Session, asked: Message) -> tuple[AnchoredObjective, Array]:
@@ -228,8 +232,7 @@ def _of_score(session: Session, asked: Message) -> Answer:
 def _of_fitted(session: Session, asked: Message) -> Answer:
     """Return the deviance, and the log-likelihood at a dispersion, of a model of means."""
     objective, v = _one_point(session, asked)
-    found = session.model(asked).fitted(objective, v, asked.fields["dispersion"])
-    return {}, found
+    return {}, session.model(asked).fitted(objective, v, asked.fields["dispersion"])
 
 
 def _of_pearson(session: Session, asked: Message) -> Answer:
@@ -283,15 +286,11 @@ def _of_anchors(session: Session, asked: Message) -> Answer:
 
 
 def _of_shared(session: Session, asked: Message) -> Answer:
-    objective, found, statuses = session.objective(asked), [], []
-    multipliers = asked.arrays["multipliers"]
-    if multipliers.shape != (asked.arrays["points"].shape[0], objective.n_sums):
+    objective, points, multipliers = session.objective(asked), asked.arrays["points"], asked.arrays["multipliers"]
+    if multipliers.shape != (points.shape[0], objective.n_sums):
         raise WireError("the multipliers do not match the anchors")
-    for v, multiplier in zip(asked.arrays["points"], multipliers, strict=True):
-        values = packed_shared(objective, v, multiplier)
-        statuses.append(_status(session, asked, objective, v, values))
-        found.append(values if statuses[-1] == "ok" else np.zeros(values.size))
-    return {"statuses": statuses}, np.concatenate(found)
+    found = [packed_shared(objective, v, own) for v, own in zip(points, multipliers, strict=True)]
+    return _at_points(session, asked, found)
 
 
 def _of_shared_influence(session: Session, asked: Message) -> Answer:

@@ -22,7 +22,7 @@ from anchortm.engine.rows.block_sums import Squares
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError, SeparationError
 from anchortm.federated.questions import MOST_POINTS
-from anchortm.federated.sums import PointSums, n_numbers
+from anchortm.federated.sums import PointSums, n_numbers, symmetric
 
 __all__ = ["Asked", "FederatedObjective", "RemoteLoss", "Span"]
 
@@ -140,11 +140,8 @@ class RemoteLoss:
 
     def influence(self, v: Array, strengths: Sequence[float]) -> Array:
         """Return the Gram matrix of the rows' contributions to n times the gradient of the loss."""
-        upper = np.triu_indices(self.d)
-        found = self.ask("influence", {"strengths": list(strengths)}, v[None, :], upper[0].size).total
-        gram = np.zeros((self.d, self.d))
-        gram[upper] = found
-        return np.asarray(gram + np.triu(gram, 1).T)
+        size = self.d * (self.d + 1) // 2
+        return symmetric(self.ask("influence", {"strengths": list(strengths)}, v[None, :], size).total, self.d)
 
     def steep(self, v: Array, xi: float) -> bool:
         """Return whether an environment's multiplier is so large that the loss may not be convex there."""
@@ -152,11 +149,9 @@ class RemoteLoss:
 
     def need(self, v: Array) -> tuple[int, float, Array, Array]:
         """Return rank, t'D^-1 t, E'D^-1 t and E'D^-1 E, where D is the information on t."""
-        upper = np.triu_indices(self.d)
-        found = self.ask("need", {}, v[None, :], 2 + self.d + upper[0].size).total
-        gram = np.zeros((self.d, self.d))
-        gram[upper] = found[2 + self.d :]
-        return round(float(found[0])), float(found[1]), found[2 : 2 + self.d], gram + np.triu(gram, 1).T
+        size = self.d * (self.d + 1) // 2
+        found = self.ask("need", {}, v[None, :], 2 + self.d + size).total
+        return round(float(found[0])), float(found[1]), found[2 : 2 + self.d], symmetric(found[2 + self.d :], self.d)
 
     def fitted(self, v: Array, dispersion: float) -> tuple[float, float]:
         """Return the deviance, and the log-likelihood at a dispersion, of a model of means."""

@@ -100,15 +100,28 @@ class SiteModel:
             batch = self._structured(batch, recipe.corners, recipe.taken)
         X = numbers_of(batch.X)[0]
         design = Design(X, tuple(f"x{j}" for j in range(X.shape[1])), True)
-        self.batch, rest = batch, (batch.anchors, batch.weights, batch.offset, ())
-        if recipe.effects is not None and clusters is None:
-            raise WireError("the random effects do not match the study")
-        made = None
-        if recipe.effects is not None and clusters is not None:
-            Z = recipe.effects.columns(design.names, X)
-            made = Clusters(clusters.codes, clusters.labels, Z, recipe.effects, recipe.n_nodes, 0.0)
-        self.data = Data(batch.response, design, *rest, mixture=batch.mixture, clusters=made)
+        self.batch = batch
+        self.data = Data(
+            batch.response,
+            design,
+            batch.anchors,
+            batch.weights,
+            batch.offset,
+            (),
+            mixture=batch.mixture,
+            clusters=self._clusters(clusters, design),
+        )
         self._check_support(curve)
+
+    def _clusters(self, known: Strata | None, design: Design) -> Clusters | None:
+        """Return the clusters of the rows with the columns of their random effects, if the model has any."""
+        effects = self.recipe.effects
+        if effects is None:
+            return None
+        if known is None:
+            raise WireError("the random effects do not match the study")
+        Z = effects.columns(design.names, design.matrix)
+        return Clusters(known.codes, known.labels, Z, effects, self.recipe.n_nodes, 0.0)
 
     def _structured(self, batch: Batch, corners: Corners, taken: list[int]) -> Batch:
         """Return the rows with their weights on the corners of strata and varying effects, checked."""

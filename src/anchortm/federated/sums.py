@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective
 
-__all__ = ["WITHHELD", "PointSums", "Residuals", "n_numbers", "n_shared", "packed", "packed_shared"]
+__all__ = ["WITHHELD", "PointSums", "Residuals", "n_numbers", "n_shared", "packed", "packed_shared", "symmetric"]
 
 Array = NDArray[np.float64]
 
@@ -112,15 +112,15 @@ class PointSums(NamedTuple):
         found = []
         for k in range(kinds):
             square, cross, gram, bend = rest[4 * k : 4 * k + 4]
-            found.append(Residuals.of(float(square[0]), cross, _symmetric(gram, d), _symmetric(bend, d)))
-        return cls(float(head[0]), gradient, _symmetric(H, d), tuple(found))
+            found.append(Residuals.of(float(square[0]), cross, symmetric(gram, d), symmetric(bend, d)))
+        return cls(float(head[0]), gradient, symmetric(H, d), tuple(found))
 
     @classmethod
     def shared(cls, totals: Array, d: int, rank: int) -> PointSums:
         """Return the totals of ``packed_shared``."""
         head, t, gradient, E, H = np.split(totals, np.cumsum([1, rank, d, rank * d]))
         kind = Residuals(t, E.reshape(rank, d), np.zeros((d, d)))
-        return cls(float(head[0]), gradient, _symmetric(H, d), (kind,))
+        return cls(float(head[0]), gradient, symmetric(H, d), (kind,))
 
     def coordinates(self, mix: Sequence[float] = (1.0,)) -> Array:
         """Return t of all kinds of residuals, each times its share."""
@@ -143,7 +143,7 @@ class PointSums(NamedTuple):
         return found
 
 
-def _symmetric(upper: Array, d: int) -> Array:
+def symmetric(upper: Array, d: int) -> Array:
     """Return a symmetric matrix from its upper triangle."""
     full = np.zeros((d, d))
     full[np.triu_indices(d)] = upper

@@ -68,6 +68,33 @@ def test_leaving_out_sites_is_leaving_out_environments() -> None:
     np.testing.assert_allclose(found[numbers], own[numbers], atol=1e-8)
 
 
+@pytest.mark.bug("federated", "calibration of random effects was that of an average cluster, not of new ones")
+@pytest.mark.parametrize(
+    ("model", "formula"),
+    [
+        (atm.NormalLinear(), FORMULA),
+        (atm.NormalLinear(), "y ~ x + (1 + x | patient) | site"),
+        (atm.ContinuousLogit(order=3), FORMULA),
+    ],
+)
+def test_calibration_is_that_of_new_clusters(model: Any, formula: str) -> None:
+    data = table(960, 4)
+    data["y"] += 2.0 * np.random.default_rng(1).normal(size=len(data))[data.groupby("patient").ngroup()]
+    support = {"support": [-3.0, 5.0]} if "support" in model.get_params() else {}
+    asked = coordinator(data, formula, policy=Policy(least_cell=1), **support)
+    found = asked.assess(model, [1]).calibration
+    assert found is not None
+    counts, outside = np.zeros(10), np.zeros(3)
+    for name, rows in data.groupby("site"):
+        others = data[data.site != name]
+        fit = type(model).from_formula(formula, others, **clone(model).set_params(xi=1.0, **support).get_params(False))
+        u = atm.scores.pit(fit.predict_distribution(rows), rows.y.to_numpy())
+        counts += np.histogram(u, bins=10, range=(0.0, 1.0))[0]
+        outside += [(np.abs(u - 0.5) > 0.5 * level).sum() for level in (0.5, 0.8, 0.9)]
+    np.testing.assert_allclose(found.bins[1.0], counts, atol=1)
+    np.testing.assert_allclose(found.outside[1.0], outside, atol=1)
+
+
 def test_equal_names_at_two_sites_are_two_clusters() -> None:
     data = DATA.assign(patient=[text.split("/")[1] for text in DATA.patient])
     data["patient"] = data.groupby("site").cumcount() // 6

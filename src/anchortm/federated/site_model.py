@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from anchortm.backends.column_sums import numbers_of
 from anchortm.backends.reading import Batch
 from anchortm.engine.baseline_rules import Given
+from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.data import Data, Strata
 from anchortm.engine.objective.anchored import AnchoredObjective
 from anchortm.engine.objective.build import build_objective, layout_of
@@ -36,6 +37,7 @@ from anchortm.inputs.mean_outcomes import check_rows
 from anchortm.newplace.assessment.calibration import BINS as BINS_OF_PIT
 from anchortm.newplace.assessment.calibration import LEVELS
 from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.marginal import AveragedDistribution
 from anchortm.scores import pit
 
 __all__ = ["SiteModel", "effective", "of_rows"]
@@ -235,7 +237,14 @@ class SiteModel:
             raise WireError("calibration by counts is implemented for transformation models")
         baseline, shift = self.problem.moved(theta, beta, self.data)
         time = batch.response.scale == "time"
-        law = PredictedDistribution(recipe.link, recipe.basis, baseline, recipe.sign * shift, time, gain=recipe.sign)
+        given = recipe.link, recipe.basis, baseline, recipe.sign * shift, time, None, recipe.sign
+        law = PredictedDistribution(*given)
+        if recipe.effects is not None and self.data.clusters is not None:  # those of a cluster that is not known
+            tau = beta[beta.size - recipe.effects.n_parameters :]
+            none = np.zeros(0, dtype=np.intp)
+            random = RandomEffects(recipe.effects, tau, (), none, 1, 0.0, None, None)
+            added, weights = random.marginal(self.data.clusters.Z)
+            law = AveragedDistribution(*given, added, weights)
         u = pit(law, batch.response, draws)
         outside = [float((np.abs(u - 0.5) > 0.5 * level).sum()) for level in LEVELS]
         return np.concatenate([np.histogram(u, bins=BINS_OF_PIT, range=(0.0, 1.0))[0], outside])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -258,7 +259,7 @@ class SiteModel:
         are near the end of their range in few; and, for exact outcomes, a baseline that is nearly flat at few of them,
         because their share in the gradient is one over its slope.
         """
-        at, k, least = objective.coordinates, objective.coordinates.n_baseline, self.policy.least_effective
+        at, least = objective.coordinates, self.policy.least_effective
         if least == 0.0:  # the rule is off
             return False
         slack = BEYOND * (1.0 + np.abs(v))
@@ -267,31 +268,26 @@ class SiteModel:
         with np.errstate(all="ignore"):
             slopes = observed(objective).residual_slopes(v)
             slopes = slopes if objective.weights is None else slopes * objective.weights
-            everything, factors = np.arange(self.n_rows), objective.row_scales(v)
-            if self._few(slopes, everything, least, least):
+            if isinstance(objective, MeanObjective) and objective.link.outside(objective.fitted(v).eta).any():
                 return True
-            if factors is not None and any(self._few(own, everything, least, least) for own in (factors, factors**2)):
-                return True  # first derivatives have the factor, second ones its square
-            if isinstance(objective, MeanObjective) and self._at_edge(objective, v, least):
-                return True
-            if self._few_clusters(slopes):
-                return True
-            for term in of_rows(objective).terms:
-                if term.kind == "exact" and term.slope is not None:
-                    shares = 1.0 / (term.slope @ v[:k])
-                    if self._few(shares, term.rows, least, EXACT * term.rows.size):
-                        return True
-        return False
+            shares = self._shares(objective, v, slopes)
+            return self._few_clusters(slopes) or any(self._few(own, rows, least, most) for own, rows, most in shares)
 
-    def _at_edge(self, objective: MeanObjective, v: Array, least: float) -> bool:
-        """Return whether rows are beyond the range of eta, or few rows are far nearer to its end than the others.
-
-        Otherwise the parameters at which the mean of a row becomes impossible would show its covariates.
-        """
-        link, eta = objective.link, objective.fitted(v).eta
-        away = [np.abs(eta - end) for end in link.eta_range if np.isfinite(end)]
-        near = (self._few(1.0 / own, np.arange(eta.size), least, EXACT * eta.size) for own in away)
-        return bool(link.outside(eta).any()) or any(near)
+    def _shares(self, objective: Objective, v: Array, slopes: Array) -> Iterator[tuple[Array, NDArray[np.intp], float]]:
+        """Yield the shares of rows in sums at v, which rows these are, and how many effective ones are enough."""
+        everything, factors, k = np.arange(self.n_rows), objective.row_scales(v), objective.coordinates.n_baseline
+        yield slopes, everything, np.inf
+        if factors is not None:  # of first and of second derivatives
+            yield factors, everything, np.inf
+            yield factors**2, everything, np.inf
+        if isinstance(
+            objective, MeanObjective
+        ):  # near its ends a mean soon becomes impossible, which a site cannot hide
+            eta, ends = objective.fitted(v).eta, objective.link.eta_range
+            yield from ((1.0 / np.abs(eta - end), everything, EXACT * eta.size) for end in ends if np.isfinite(end))
+        for term in of_rows(objective).terms:
+            if term.kind == "exact" and term.slope is not None:
+                yield 1.0 / (term.slope @ v[:k]), term.rows, EXACT * term.rows.size
 
     def _few_clusters(self, slopes: Array) -> bool:
         """Return whether sums stand for few clusters: one with many rows can have most of the effective ones."""

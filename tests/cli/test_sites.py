@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,11 @@ import anchortm as atm
 from anchortm.cli.main import main
 
 FORMULA = "Surv(time, event) ~ x + z | site"
+STUDIES = {
+    "study.toml": FORMULA,
+    "sick.toml": "sick ~ x + z | site",
+    "strata.toml": "Surv(time, event) | sex ~ x | site",
+}
 DATA = table(640, 4)
 NAMES = ["s0", "s1", "s2", "s3"]
 
@@ -29,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     authority = Authority(folder)
     for name in ["hub", *NAMES]:
         authority.sign(name)
-    lines = [f"formula = '{FORMULA}'", "support = [0.5, 4.0]", "leave_out = true", "[members]"]
+    members = []
     for name, rows in DATA.groupby("site"):
         rows.drop(columns="site").to_csv(folder / f"{name}.csv", index=False)
         out = subprocess.run(  # noqa: S603 - our own command
@@ -39,21 +45,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             capture_output=True,
             text=True,
         )
-        lines.append(f"{name} = '{out.stdout.strip()}'")
-    (folder / "study.toml").write_text("\n".join(lines) + "\n")
+        members.append(f"{name} = '{out.stdout.strip()}'")
+    for study, formula in STUDIES.items():
+        lines = [f"formula = '{formula}'", "support = [0.5, 4.0]", "leave_out = true", "[members]", *members]
+        (folder / study).write_text("\n".join(lines) + "\n")
     return folder
 
 
 @pytest.fixture
-def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Let four sites dial in to a free port; return its address."""
+def hub(folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Let four sites dial in to a free port; return its address. A parameter names another study."""
+    study = getattr(request, "param", "study.toml")
     monkeypatch.chdir(folder)
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     sites = [
         subprocess.Popen(  # noqa: S603 - our own command
             [
-                *(sys.executable, "-m", "anchortm", "site", "join", "study.toml", "--data", f"{name}.csv"),
+                *(sys.executable, "-m", "anchortm", "site", "join", study, "--data", f"{name}.csv"),
                 *("--name", name, "--hub", address, "--cert", f"{name}.pem", "--key", f"{name}.key", "--ca", "ca.pem"),
                 *("--masks", f"{name}.mask", "--ledger", f"{name}.jsonl"),
             ],
@@ -93,6 +102,28 @@ def test_a_fit_over_tls(hub: str, folder: Path, capsys: pytest.CaptureFixture[st
     assert (
         len((folder / "ledger.csv").read_text().splitlines()) == len((folder / "s0.jsonl").read_text().splitlines()) + 1
     )
+
+
+@pytest.mark.parametrize(
+    ("hub", "study", "model"),
+    [
+        ("sick.toml", "sick.toml", atm.AnchorGLM(family="binomial")),
+        ("strata.toml", "strata.toml", atm.ContinuousLogit(order=4, support=(0.5, 4.0))),
+    ],
+    indirect=["hub"],
+)
+def test_means_and_strata_over_tls(hub: str, study: str, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    formula = STUDIES[study]
+    name = ["binomial"] if study == "sick.toml" else ["c-logit", "--order", "4"]
+    files = ["--cert", "hub.pem", "--key", "hub.key", "--ca", "ca.pem", "--wait", "60", "--save", f"{study}.json"]
+    line = ["fit", "--sites", study, "-f", formula, "--listen", hub, *files, "-x", "1", "-m", *name]
+    assert main(line) == 0
+    assert "640" in capsys.readouterr().out
+    own = type(model).from_formula(formula, DATA, **model.set_params(xi=1.0).get_params(deep=False))
+    found = atm.load(Path(f"{study}.json"))
+    np.testing.assert_allclose(found.coef_, own.coef_, atol=1e-10)
+    np.testing.assert_allclose(found.baseline_, own.baseline_, atol=1e-9)
+    np.testing.assert_allclose(found.standard_errors(), own.standard_errors(), rtol=1e-8)
 
 
 def test_left_out_sites_over_tls(hub: str, capsys: pytest.CaptureFixture[str]) -> None:

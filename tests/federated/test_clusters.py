@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from federated_cases import coordinator, sites_of, table
+from federated_cases import check_equal, coordinator, sites_of, table
+from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.exceptions import AnchorWarning, InputError
@@ -39,6 +40,19 @@ def test_paths_scores_and_covariances() -> None:
     assert by_site == pytest.approx(-same.loglik_, rel=1e-10)
 
 
+@pytest.mark.parametrize("xi", [0.0, 1.0, 10.0])
+@pytest.mark.parametrize("model", [atm.ContinuousProbit(order=3), atm.ParametricSurvival(dist="lognormal")])
+def test_sites_with_exact_rows_and_sites_with_censored_ones(model: Any, xi: float) -> None:
+    """Exact rows alone would have integrals in closed form, and all sites must take the same ones."""
+    event = np.where(DATA.site == "s1", np.arange(len(DATA)) % 3 > 0, 1)
+    data, formula = DATA.assign(event=event), "Surv(time, event) ~ x + (1 | patient) | site"
+    own = clone(model).set_params(xi=xi, tol=TIGHT)
+    found = coordinator(data, formula, support=[0.5, 4.0]).fit(own)
+    if "support" in own.get_params():
+        own.set_params(support=[0.5, 4.0])
+    check_equal(found, type(own).from_formula(formula, data, **own.get_params(deep=False)))
+
+
 def test_weights_count_clusters() -> None:
     data = DATA.assign(w=1.0 + (np.arange(len(DATA)) // 6) % 2)
     found = coordinator(data, FORMULA, sample_weight="w").fit(atm.NormalLinear(tol=TIGHT), xi=1.0)
@@ -52,6 +66,33 @@ def test_leaving_out_sites_is_leaving_out_environments() -> None:
     own = atm.leave_one_environment_out(atm.NormalLinear(), FORMULA, FOUR, xis=[0, 1]).frame()
     numbers = [name for name in own if name not in ("environment", "notes", "converged")]
     np.testing.assert_allclose(found[numbers], own[numbers], atol=1e-8)
+
+
+@pytest.mark.bug("federated", "calibration of random effects was that of an average cluster, not of new ones")
+@pytest.mark.parametrize(
+    ("model", "formula"),
+    [
+        (atm.NormalLinear(), FORMULA),
+        (atm.NormalLinear(), "y ~ x + (1 + x | patient) | site"),
+        (atm.ContinuousLogit(order=3), FORMULA),
+    ],
+)
+def test_calibration_is_that_of_new_clusters(model: Any, formula: str) -> None:
+    data = table(960, 4)
+    data["y"] += 2.0 * np.random.default_rng(1).normal(size=len(data))[data.groupby("patient").ngroup()]
+    support = {"support": [-3.0, 5.0]} if "support" in model.get_params() else {}
+    asked = coordinator(data, formula, policy=Policy(least_cell=1), **support)
+    found = asked.assess(model, [1]).calibration
+    assert found is not None
+    counts, outside = np.zeros(10), np.zeros(3)
+    for name, rows in data.groupby("site"):
+        others = data[data.site != name]
+        fit = type(model).from_formula(formula, others, **clone(model).set_params(xi=1.0, **support).get_params(False))
+        u = atm.scores.pit(fit.predict_distribution(rows), rows.y.to_numpy())
+        counts += np.histogram(u, bins=10, range=(0.0, 1.0))[0]
+        outside += [(np.abs(u - 0.5) > 0.5 * level).sum() for level in (0.5, 0.8, 0.9)]
+    np.testing.assert_allclose(found.bins[1.0], counts, atol=1)
+    np.testing.assert_allclose(found.outside[1.0], outside, atol=1)
 
 
 def test_equal_names_at_two_sites_are_two_clusters() -> None:

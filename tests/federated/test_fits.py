@@ -138,11 +138,20 @@ def test_paths_are_warm_started_and_equal() -> None:
     assert alone > 0
 
 
-def test_rounds_are_few() -> None:
+@pytest.mark.filterwarnings("ignore:each cluster of patient lies in one level:anchortm.exceptions.AnchorWarning")
+@pytest.mark.parametrize(
+    ("name", "at_zero"),
+    [
+        *(("c-logit, right", 16), ("strata, right", 16), ("GLM binomial logit", 16), ("varying number", 16)),
+        *(("random, ordinal", 18), ("random, right", 18), ("random, c-probit", 16)),
+    ],
+)
+def test_rounds_are_few(name: str, at_zero: int) -> None:
     """With preparation, start, certificate and standard errors."""
-    for xi, most in ((0.0, 16), (1.0, 25), (10.0, 35)):
-        asked = coordinator(DATA, "Surv(time, event) ~ x + z | site", support=list(SUPPORT))
-        asked.fit(atm.ContinuousLogit(order=6), xi=xi)
+    model, formula = CELLS[name]
+    for xi, most in ((0.0, at_zero), (1.0, 25), (10.0, 35)):
+        asked = coordinator(DATA, formula, support=list(SUPPORTS.get(name, SUPPORT)), ranges=RANGES)
+        asked.fit(model, xi=xi)
         assert asked.rounds <= most
 
 
@@ -256,9 +265,13 @@ def test_a_site_whose_model_is_too_large_is_named() -> None:
         coordinator(data, "y ~ x | site").fit(atm.ContinuousLogit(order=20))
 
 
-def test_too_steep_parameters_are_not_taken() -> None:
+@pytest.mark.bug("federated", "fits with scale or random effects did not say which sites kept their sums, nor why")
+@pytest.mark.parametrize(("effects", "scale"), [("", None), ("", ["x"]), (" + (1 | patient)", None)])
+def test_too_steep_parameters_are_not_taken(effects: str, scale: Any) -> None:
     """A fit that would need them stops with the names of the sites."""
     strict = Policy(least_effective=190.0)
     sites = LocalSites([Site(rows.drop(columns="site"), name, policy=strict) for name, rows in DATA.groupby("site")])
     with pytest.raises(InputError, match="few effective rows"):
-        Coordinator(sites, {"formula": "Surv(time, event) ~ x | site"}).fit(atm.ProportionalHazards(), xi=0.0)
+        Coordinator(sites, {"formula": f"Surv(time, event) ~ x{effects} | site"}).fit(
+            atm.ProportionalHazards(scale=scale), xi=0.0
+        )

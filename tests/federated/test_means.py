@@ -17,6 +17,7 @@ from anchortm.exceptions import InputError, SeparationError
 from anchortm.families import Poisson, get_family
 from anchortm.federated import Coordinator, DisclosureError, LocalSites, Policy, Site
 from anchortm.federated.recipe import Recipe
+from anchortm.federated.sums import WITHHELD
 from anchortm.federated.wire import WireError
 
 DATA, FOUR = table(), table(800, 4)
@@ -187,7 +188,7 @@ def test_steep_parameters_are_refused_under_the_expected_information_too(expecte
     steep = start.copy()
     steep[1] = -4.0  # the means of rows with the largest x go to 0
     assert objective.sums(steep).loglik == -np.inf
-    assert set(objective.remote.refused.values()) == {"few effective rows"}
+    assert set(objective.remote.refused.values()) == {WITHHELD}
 
 
 def test_forged_families_are_refused() -> None:

@@ -8,8 +8,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
-from federated_cases import check_equal, sites_of, table
+from federated_cases import CELLS, RANGES, SUPPORT, SUPPORTS, check_equal, sites_of, table
+from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.exceptions import InputError
@@ -50,6 +52,19 @@ def test_the_fit_of_real_processes_is_that_of_all_rows(eight: ProcessSites, n: i
         check_equal(found, atm.ContinuousLogit.from_formula(FORMULA, data, order=6, support=(0.5, 4.0), xi=xi))
 
 
+@pytest.mark.parametrize("name", ["GLM gamma log", "GLM trials", "strata, right", "scale, ordinal", "random, ordinal"])
+@pytest.mark.filterwarnings("ignore:each cluster of patient lies in one level:anchortm.exceptions.AnchorWarning")
+def test_other_models_of_real_processes_are_those_of_all_rows(eight: ProcessSites, name: str) -> None:
+    names = eight.names[:3]
+    model, formula = CELLS[name]
+    support = {"support": SUPPORTS.get(name, SUPPORT)} if "support" in model.get_params() else {}
+    own = clone(model).set_params(xi=1.0, tol=1e-11)
+    found = Coordinator(Some(eight, names), {"formula": formula, "ranges": RANGES, **support}).fit(own)
+    own.set_params(**support)
+    data = DATA[DATA.site.isin(names)]
+    check_equal(found, type(own).from_formula(formula, data, **own.get_params(deep=False)))
+
+
 def test_eight_sites_answer_twenty_rounds_in_two_seconds(eight: ProcessSites) -> None:
     """The best of five fits counts, because other work on the machine is not ours."""
     times = []
@@ -62,15 +77,35 @@ def test_eight_sites_answer_twenty_rounds_in_two_seconds(eight: ProcessSites) ->
     assert min(times) < 2.0
 
 
-KINDS = ("hello", "open", "counts", "moments", "gram", "baseline", "sums", "influence")
+GLM = atm.AnchorGLM(family="gamma"), {"formula": "cost ~ x | site"}
+SHARED = atm.NormalLinear(), {"formula": "y ~ x | ward", "across": True}
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(("hello", "open", "counts", "moments", "gram", "baseline", "sums", "influence"), (MODEL, STUDY)),
+    **dict.fromkeys(("fitted", "pearson"), GLM),
+    **dict.fromkeys(("anchors", "shared", "shared_influence"), SHARED),
+    **dict.fromkeys(("steep", "against", "score", "need", "calibration"), (MODEL, STUDY)),
+}
 
 
-def test_a_killed_site_is_named_within_a_second() -> None:
+def whole(sites: Any, kind: str) -> None:
+    """Fit the model that asks a question, and ask it if a fit does not."""
+    model, study = KINDS[kind]
+    asked = Coordinator(sites, study)
+    fitted = asked.fit(model, xi=1.0)
+    asked.score(fitted)
+    remote, v = asked.problem(model).objective.remote, np.zeros(fitted.result_.parameters.size)
+    remote.against(v[None, :] + 1.0)
+    remote.need(v)
+    remote.calibration(np.tile(v, (len(sites.names), 1)), 0, 13)
+
+
+@pytest.mark.parametrize("first", [0, 8])
+def test_a_killed_site_is_named_within_a_second(first: int) -> None:
     """Whatever the question: eight sites are killed one after another, each at another question."""
     parts = table(10 * 120, 10)
     with ProcessSites(sites_of(parts)) as sites:
         sites.ask(b"are you there?", 120.0, sites.names)
-        for k, kind in enumerate(KINDS):
+        for k, kind in enumerate(list(KINDS)[first : first + 8]):
             victim, done = f"s{k}", []
 
             def kill(asked: str, kind: str = kind, victim: str = victim, done: list[str] = done) -> None:
@@ -80,7 +115,8 @@ def test_a_killed_site_is_named_within_a_second() -> None:
 
             start = time.monotonic()
             with pytest.raises(SiteLostError, match=f"the process of the site '{victim}' has ended"):
-                Coordinator(Some(sites, [victim, "s8", "s9"], kill), STUDY).fit(MODEL, xi=1.0)
+                whole(Some(sites, [victim, "s8", "s9"], kill), kind)
+            assert done == [kind]
             assert time.monotonic() - start < 5.0  # with the fit up to there
             before = time.monotonic()
             with pytest.raises(SiteLostError, match=victim):

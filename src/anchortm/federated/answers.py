@@ -22,7 +22,7 @@ from anchortm.federated.shared_anchors import SharedAnchors
 from anchortm.federated.site_model import SiteModel, of_rows
 from anchortm.federated.site_rows import Design, SiteRows
 from anchortm.federated.study import Study
-from anchortm.federated.sums import FEW, packed, packed_shared
+from anchortm.federated.sums import WITHHELD, packed, packed_shared
 from anchortm.federated.wire import Message, WireError, digest_of
 
 __all__ = ["ANSWERS", "AT_POINTS", "Session"]
@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 Answer = tuple[dict[str, Any], Array]  # fields in clear text, and numbers that masks hide
 
 MOST_PLANS = 16
+SPREAD = 8.0  # bits by which the limit of numbers behind masks varies from question to question
 DIRECTIONS = 3  # in one question about separation: the flattest one, back, and on
 AGAINST = 1e-3  # share of a row's largest number by which a direction must contradict it
 SINGULAR = 1e-8  # smallest share of the information in a direction of the anchors
@@ -62,6 +63,18 @@ class Session:
         """Return the members for the ledger; a digest of many."""
         names = ",".join(self.members)
         return names if len(names) <= LONGEST else f"{len(self.members)} sites, {digest_of(list(self.members))}"
+
+    def can_send(self, values: Array, question: bytes) -> bool:
+        """Return whether numbers are finite, and small enough for masks.
+
+        The limit is a random one for each question. Otherwise somebody who changes the unit of a question until the
+        site refuses would find the numbers that masks hide.
+        """
+        limit = np.inf
+        if self.masks is not None:
+            mark = hmac.new(self.secret, self.content + question, hashlib.sha256).digest()
+            limit = LARGEST * 2.0 ** (-SPREAD * int.from_bytes(mark[:4]) / 2.0**32)
+        return bool(np.isfinite(values).all()) and float(np.abs(values).max(initial=0.0)) <= limit
 
     def read(self) -> Batch:
         """Return the rows as all sites read them."""
@@ -138,22 +151,28 @@ def _of_baseline(session: Session, asked: Message) -> Answer:
     return {}, model.baseline(asked.arrays["units"])
 
 
-def _status(session: Session, model: SiteModel, objective: AnchoredObjective, v: Array, values: Array) -> str:
+def _status(session: Session, asked: Message, objective: AnchoredObjective, v: Array, values: Array) -> str:
     """Return "ok", or why the sums at a point stay at the site."""
-    if not np.isfinite(values).all() or (session.masks is not None and np.abs(values).max(initial=0.0) > LARGEST):
-        return "not finite"
-    if model.singled_out(objective, v):
-        return FEW
-    return "ok"
+    fine = session.can_send(values, _mark(asked, v)) and not session.model(asked).singled_out(objective, v)
+    return "ok" if fine else WITHHELD
+
+
+def _mark(asked: Message, v: Array) -> bytes:
+    """Return what tells a point of a question from all others: also units and multipliers change its sums."""
+    return b"".join([asked.fields["plan"].encode(), v.tobytes(), *(own.tobytes() for own in asked.arrays.values())])
 
 
 def _of_sums(session: Session, asked: Message) -> Answer:
-    model, objective, found, statuses = session.model(asked), session.objective(asked), [], []
-    for v in asked.arrays["points"]:
-        values = packed(objective, v)
-        statuses.append(_status(session, model, objective, v, values))
-        found.append(values if statuses[-1] == "ok" else np.zeros(values.size))
-    return {"statuses": statuses}, np.concatenate(found)
+    objective = session.objective(asked)
+    return _at_points(session, asked, [packed(objective, v) for v in asked.arrays["points"]])
+
+
+def _at_points(session: Session, asked: Message, found: list[Array]) -> Answer:
+    """Return the sums at the points of a question, with zeros at those where they stay at the site."""
+    objective, points = session.objective(asked), asked.arrays["points"]
+    statuses = [_status(session, asked, objective, v, own) for v, own in zip(points, found, strict=True)]
+    sent = [own if status == "ok" else np.zeros(own.size) for own, status in zip(found, statuses, strict=True)]
+    return {"statuses": statuses}, np.concatenate(sent)
 
 
 def _one_point(session: Session, asked: Message) -> tuple[AnchoredObjective, Array]:
@@ -174,8 +193,6 @@ def _of_influence(session: Session, asked: Message) -> Answer:
     objective, xi = plain.at_strengths(strengths)
     t, E = objective.sums(v).t, objective.derivatives(v).E
     gram = objective.influence_gram(objective.influence(v, 2.0 * xi * t, np.eye(d), 2.0 * xi * E))
-    if not np.isfinite(gram).all():
-        raise DisclosureError("the sums are not finite")
     return {}, gram[np.triu_indices(d)]
 
 
@@ -215,19 +232,15 @@ def _of_score(session: Session, asked: Message) -> Answer:
 def _of_fitted(session: Session, asked: Message) -> Answer:
     """Return the deviance, and the log-likelihood at a dispersion, of a model of means."""
     objective, v = _one_point(session, asked)
-    found = session.model(asked).fitted(objective, v, asked.fields["dispersion"])
-    if not np.isfinite(found).all():
-        raise DisclosureError("the sums are not finite")
-    return {}, found
+    return {}, session.model(asked).fitted(objective, v, asked.fields["dispersion"])
 
 
 def _of_pearson(session: Session, asked: Message) -> Answer:
     """Return Pearson's chi-square of a model of means, unless few rows have most of it."""
     objective, v = _one_point(session, asked)
     found, few = session.model(asked).pearson(objective, v)
-    if not np.isfinite(found).all():
-        return {"statuses": ["not finite"]}, np.zeros(1)
-    return {"statuses": [FEW if few else "ok"]}, np.zeros(1) if few else found
+    fine = session.can_send(found, _mark(asked, v)) and not few
+    return {"statuses": ["ok" if fine else WITHHELD]}, found if fine else np.zeros(1)
 
 
 def _of_need(session: Session, asked: Message) -> Answer:
@@ -242,8 +255,6 @@ def _of_need(session: Session, asked: Message) -> Answer:
     t, E = root @ t, root @ E
     head = np.array([float(keep.sum()), float(t @ t)])
     found = np.concatenate([head, E.T @ t, (E.T @ E)[np.triu_indices(v.size)]])
-    if not np.isfinite(found).all():
-        raise DisclosureError("the sums are not finite")
     return {}, found
 
 
@@ -275,15 +286,11 @@ def _of_anchors(session: Session, asked: Message) -> Answer:
 
 
 def _of_shared(session: Session, asked: Message) -> Answer:
-    model, objective, found, statuses = session.model(asked), session.objective(asked), [], []
-    multipliers = asked.arrays["multipliers"]
-    if multipliers.shape != (asked.arrays["points"].shape[0], objective.n_sums):
+    objective, points, multipliers = session.objective(asked), asked.arrays["points"], asked.arrays["multipliers"]
+    if multipliers.shape != (points.shape[0], objective.n_sums):
         raise WireError("the multipliers do not match the anchors")
-    for v, multiplier in zip(asked.arrays["points"], multipliers, strict=True):
-        values = packed_shared(objective, v, multiplier)
-        statuses.append(_status(session, model, objective, v, values))
-        found.append(values if statuses[-1] == "ok" else np.zeros(values.size))
-    return {"statuses": statuses}, np.concatenate(found)
+    found = [packed_shared(objective, v, own) for v, own in zip(points, multipliers, strict=True)]
+    return _at_points(session, asked, found)
 
 
 def _of_shared_influence(session: Session, asked: Message) -> Answer:
@@ -294,8 +301,6 @@ def _of_shared_influence(session: Session, asked: Message) -> Answer:
     # coordinates in the span are coefficients of these anchors
     work = Influence(objective.link, v, objective.coordinates.n_baseline, np.eye(v.size), 2.0 * xi * t, 2.0 * xi * E, t)
     gram = of_rows(objective).blocks.total(work)[1][0]
-    if not np.isfinite(gram).all():
-        raise DisclosureError("the sums are not finite")
     return {}, gram[np.triu_indices(v.size)]
 
 

@@ -11,13 +11,26 @@ from numpy.typing import NDArray
 
 from anchortm.inputs.response import Interval, Response, Surv, as_response
 
-__all__ = ["BINS", "ENDS", "FIRST", "TAILS", "Bins", "on_the_grid", "typical_outcome", "zoomed"]
+__all__ = [
+    "BINS",
+    "ENDS",
+    "FIRST",
+    "TAILS",
+    "Bins",
+    "finest_step",
+    "on_the_grid",
+    "surely_between",
+    "typical_outcome",
+    "zoomed",
+]
 
 Array = NDArray[np.float64]
 
 # the first edges: powers of four, on both sides of zero
 FIRST = np.array([-(4.0**k) for k in range(20, -21, -1)] + [0.0] + [4.0**k for k in range(-20, 21)])
 BINS = 64  # of each zoom
+FINEST = 1.0 / 256.0  # finest step of a histogram, relative to the middle half of the values
+COARSE = 4.0  # steps of the grid for ends that a site says yes or no to, in finest steps
 ENDS, TAILS = (0.02, 0.98), (0.05, 0.95)  # what the first zoom keeps, and the ends that are reported as ranges
 
 
@@ -44,6 +57,26 @@ def zoomed(bins: Bins, shares: tuple[float, float] = ENDS) -> Array:
     low, high = bins.ends(shares)
     step = 2.0 ** math.ceil(math.log2((high - low) / (BINS - 2)))
     return np.asarray((math.floor(low / step) + np.arange(BINS)) * step, dtype=np.float64)
+
+
+def finest_step(values: Array) -> float:
+    """Return the finest step of edges between which rows are counted; 0 if all values are the same."""
+    middle = float(np.subtract(*np.quantile(values, [0.75, 0.25])))
+    if middle == 0.0:  # more than half of the rows have one value, and the others must not be searched for
+        middle = float(np.std(values))
+    return FINEST * middle
+
+
+def surely_between(values: Array, low: float, high: float) -> int:
+    """Return how many rows lie between two ends that are moved inside, to a grid.
+
+    Without the grid, somebody who moves an end until the number changes would find the value of a row.
+    """
+    step = COARSE * finest_step(values)
+    if step > 0.0:
+        step = 2.0 ** math.ceil(math.log2(step))
+        low, high = float(np.ceil(low / step)) * step, float(np.floor(high / step)) * step
+    return int(((values >= low) & (values <= high)).sum())
 
 
 def on_the_grid(edges: Array) -> bool:

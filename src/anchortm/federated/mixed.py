@@ -22,7 +22,7 @@ from anchortm.engine.rows.quadrature import NODES
 from anchortm.engine.solve.newton import Solution
 from anchortm.engine.solve.nodes import quadrature_error
 from anchortm.exceptions import InputError
-from anchortm.federated.objective import Asked, FederatedObjective, RemoteLoss
+from anchortm.federated.objective import Asked, FederatedObjective
 from anchortm.inputs.clusters import Effects
 
 __all__ = ["FederatedMixed", "SiteClusters"]
@@ -59,13 +59,11 @@ class FederatedMixed(FederatedObjective):
     def __init__(
         self, fixed: FederatedObjective, clusters: SiteClusters, closed: bool, other: Callable[[int], FederatedMixed]
     ) -> None:
-        if type(fixed.remote) is not RemoteLoss:
-            raise InputError("random effects and anchors that sites share are not implemented together: use site")
         effects = clusters.effects
         self.__dict__ |= fixed.__dict__
         self.fixed, self.clusters, self.effects, self._other = fixed, clusters, effects, other
         self.coordinates = with_covariance(fixed.coordinates, effects)
-        self.remote = RemoteLoss(fixed.remote.ask, self.coordinates.scale.size)
+        self.remote = fixed.remote.sized(self.coordinates.scale.size)
         self.affine = self._concave = self._bounded = False
         self.n_nodes = None if closed else clusters.n_nodes or NODES[effects.size][0]
         self.slack = 0.0

@@ -22,13 +22,14 @@ from anchortm.engine.rows.block_sums import Squares
 from anchortm.engine.rows.coordinates import Coordinates
 from anchortm.exceptions import InputError, SeparationError
 from anchortm.federated.questions import MOST_POINTS
-from anchortm.federated.sums import FEW, PointSums, n_numbers
+from anchortm.federated.sums import PointSums, n_numbers, symmetric
 
 __all__ = ["Asked", "FederatedObjective", "RemoteLoss", "Span"]
 
 Array = NDArray[np.float64]
 
 KEPT = 64  # points whose sums are kept
+SAME = 1e-14  # relative distance of points that only rounding errors tell apart
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,14 @@ class RemoteLoss:
         self.ask, self.d, self.kinds = ask, d, kinds
         self.refused: dict[str, str] = {}  # why a site last kept its sums, by site
         self._known: dict[bytes, PointSums | None] = {}
+        self._sized: dict[tuple[int, int], RemoteLoss] = {}
+
+    def sized(self, d: int, kinds: int = 1) -> RemoteLoss:
+        """Return the same model with another number of parameters, made once, so that what sites said is kept."""
+        if (d, kinds) not in self._sized:
+            self._sized[d, kinds] = RemoteLoss(self.ask, d, kinds)
+            self._sized[d, kinds].refused = self.refused
+        return self._sized[d, kinds]
 
     @property
     def n_t(self) -> int:
@@ -79,7 +88,16 @@ class RemoteLoss:
     def at(self, v: Array, expected: Array | None = None) -> PointSums | None:
         """Return the sums at v, None if a site keeps them to itself; ``expected`` is the multiplier to come."""
         self.learn([v])
-        return self._known[v.tobytes()]
+        return self._known[self._key(v)]
+
+    def _key(self, v: Array) -> bytes:
+        """Return the key of a point: that of a known one if only rounding errors tell them apart."""
+        if v.tobytes() not in self._known:
+            near = SAME * (1.0 + np.abs(v))
+            for known in reversed(self._known):
+                if (np.abs(np.frombuffer(known) - v) <= near).all():
+                    return known
+        return v.tobytes()
 
     def bent(self, v: Array, multiplier: Array | None, mix: Sequence[float]) -> tuple[PointSums, Array] | None:
         """Return the sums at v, and the Hessian with the curvature of the residuals along a multiplier."""
@@ -88,7 +106,7 @@ class RemoteLoss:
 
     def learn(self, points: Sequence[Array]) -> None:
         """Ask about all points that are not known yet, in one round."""
-        new = {v.tobytes(): v for v in points if v.tobytes() not in self._known}
+        new = {key: v for v in points if (key := self._key(v)) not in self._known}
         todo = list(new.values())
         for start in range(0, len(todo), MOST_POINTS):
             self._learn(todo[start : start + MOST_POINTS])
@@ -99,7 +117,7 @@ class RemoteLoss:
         totals = reply.total.reshape(len(points), size)
         for k, v in enumerate(points):
             bad = {name: own["statuses"][k] for name, own in reply.fields.items() if own["statuses"][k] != "ok"}
-            self.refused |= {name: why for name, why in bad.items() if why == FEW or name not in self.refused}
+            self.refused |= bad
             while len(self._known) >= KEPT:
                 self._known.pop(next(iter(self._known)))
             self._known[v.tobytes()] = None if bad else PointSums.of(totals[k], self.d, self.kinds)
@@ -122,11 +140,8 @@ class RemoteLoss:
 
     def influence(self, v: Array, strengths: Sequence[float]) -> Array:
         """Return the Gram matrix of the rows' contributions to n times the gradient of the loss."""
-        upper = np.triu_indices(self.d)
-        found = self.ask("influence", {"strengths": list(strengths)}, v[None, :], upper[0].size).total
-        gram = np.zeros((self.d, self.d))
-        gram[upper] = found
-        return np.asarray(gram + np.triu(gram, 1).T)
+        size = self.d * (self.d + 1) // 2
+        return symmetric(self.ask("influence", {"strengths": list(strengths)}, v[None, :], size).total, self.d)
 
     def steep(self, v: Array, xi: float) -> bool:
         """Return whether an environment's multiplier is so large that the loss may not be convex there."""
@@ -134,11 +149,9 @@ class RemoteLoss:
 
     def need(self, v: Array) -> tuple[int, float, Array, Array]:
         """Return rank, t'D^-1 t, E'D^-1 t and E'D^-1 E, where D is the information on t."""
-        upper = np.triu_indices(self.d)
-        found = self.ask("need", {}, v[None, :], 2 + self.d + upper[0].size).total
-        gram = np.zeros((self.d, self.d))
-        gram[upper] = found[2 + self.d :]
-        return round(float(found[0])), float(found[1]), found[2 : 2 + self.d], gram + np.triu(gram, 1).T
+        size = self.d * (self.d + 1) // 2
+        found = self.ask("need", {}, v[None, :], 2 + self.d + size).total
+        return round(float(found[0])), float(found[1]), found[2 : 2 + self.d], symmetric(found[2 + self.d :], self.d)
 
     def fitted(self, v: Array, dispersion: float) -> tuple[float, float]:
         """Return the deviance, and the log-likelihood at a dispersion, of a model of means."""

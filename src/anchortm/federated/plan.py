@@ -14,6 +14,7 @@ from anchortm.federated.conversation import Conversation
 from anchortm.federated.facts import Facts
 from anchortm.federated.histograms import BINS, FIRST, TAILS, Bins, typical_outcome, zoomed
 from anchortm.federated.shared_anchors import SharedAnchors, root_of
+from anchortm.federated.sums import symmetric
 from anchortm.inputs.empirical import SUPPORT_QUANTILES, empirical_distribution
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.response import Response, as_response
@@ -240,9 +241,7 @@ def _products(
     arrays = {"edges": finer, "units": units, "mean": mean}
     found = conversation.ask("gram", {}, arrays, 3 * p + size + 1 + _shown(facts) * finer.size).total
     total, gram, weighted, squares, offset, counts = np.split(found, np.cumsum([p, size, p, p, 1]))
-    full = np.zeros((p, p))
-    full[np.triu_indices(p)] = gram
-    sums = CovariateSums(facts.n_rows, total, full + np.triu(full, 1).T)
+    sums = CovariateSums(facts.n_rows, total, symmetric(gram, p))
     middle = weighted / facts.n_total
     deviation = units * np.sqrt(np.maximum(squares / facts.n_total - middle**2, 0.0))
     return sums, units * (mean + middle), deviation, float(offset[0]), counts

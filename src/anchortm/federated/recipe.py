@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._util.plain_values import is_count, is_flag, is_parameter, is_strength, is_text, list_of, plain
-from anchortm.bases import Basis
+from anchortm.bases import Basis, ConstantBasis
 from anchortm.engine.records import corners_of
 from anchortm.engine.rows.quadrature import MOST_NODES
 from anchortm.exceptions import InputError
@@ -48,7 +48,7 @@ FIELDS: dict[str, Test] = {
     "shared": lambda value: value is None or _is_record(value),
     "corners": lambda value: value is None or _is_record(value),
     "effects": lambda value: value is None or _is_record(value),
-    "n_nodes": lambda value: value is None or (is_count(value) and 0 < value <= MOST_NODES),
+    "n_nodes": lambda value: value is None or (is_count(value) and 0 < value <= MOST_NODES + MOST_NODES // 2),
     "arguments": lambda value: (
         _is_record(value) and all(name in ARGUMENTS and ARGUMENTS[name](own) for name, own in value.items())
     ),
@@ -130,7 +130,20 @@ class Recipe:
         basis, sign = Basis.from_dict(record["basis"]), float(record["sign"])
         if corners is not None and corners.sign != sign:
             raise WireError("the baselines do not match the model")
-        return cls(link, basis, sign, record["intercept"], shared, corners, record["arguments"], *_effects(record))
+        made = cls(link, basis, sign, record["intercept"], shared, corners, record["arguments"], *_effects(record))
+        if not made._fits_together:
+            raise WireError("the parts of the model do not go together")
+        return made
+
+    @property
+    def _fits_together(self) -> bool:
+        """Return whether a fit can have these parts: the rules at parameters are those of such models."""
+        scale = self.arguments.get("scale", [])
+        if (self.family is not None) != isinstance(self.basis, ConstantBasis) or len(set(scale)) < len(scale):
+            return False
+        if self.family is not None and (self.corners or scale or self.effects):
+            return False
+        return not ((scale or self.effects) and self.shared) and not (scale and self.effects)
 
     @property
     def taken(self) -> list[int]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from anchortm.engine.objective.location_scale import ScaledCoordinates, ScaledLoss
 from anchortm.engine.objective.protocol import Point
 from anchortm.engine.rows.coordinates import Coordinates
-from anchortm.exceptions import InputError, SeparationError
-from anchortm.federated.objective import FederatedObjective, RemoteLoss
+from anchortm.exceptions import SeparationError
+from anchortm.federated.objective import FederatedObjective
 
 __all__ = ["FederatedScaled"]
 
@@ -23,10 +23,8 @@ class FederatedScaled(ScaledLoss, FederatedObjective):
     mix: tuple[float, float] = (1.0, 1.0)
 
     def __init__(self, plain: FederatedObjective, n_scale: int, names: tuple[str, ...], xi_scale: float | None) -> None:
-        if type(plain.remote) is not RemoteLoss:
-            raise InputError("scale effects and anchors that sites share are not implemented together: use site")
         self.__dict__ |= plain.__dict__
-        self.remote = RemoteLoss(plain.remote.ask, plain.remote.d, 2)
+        self.remote = plain.remote.sized(plain.remote.d, 2)
         self.coordinates, self.names = ScaledCoordinates.of(plain.coordinates, n_scale), names
         self.affine = False  # h is not linear in the parameters
         self.n_scale, self.xi_scale = n_scale, xi_scale

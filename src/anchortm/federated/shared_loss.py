@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.plain import NEAR
 from anchortm.federated.objective import KEPT, RemoteLoss
-from anchortm.federated.sums import FEW, PointSums, n_shared
+from anchortm.federated.sums import PointSums, n_shared, symmetric
 
 __all__ = ["SharedLoss"]
 
@@ -64,7 +64,7 @@ class SharedLoss(RemoteLoss):
         totals = reply.total.reshape(len(points), size)
         for k, v in enumerate(points):
             bad = {name: own["statuses"][k] for name, own in reply.fields.items() if own["statuses"][k] != "ok"}
-            self.refused |= {name: why for name, why in bad.items() if why == FEW or name not in self.refused}
+            self.refused |= bad
             while len(self._known) >= KEPT:
                 self._known.pop(next(iter(self._known)))
             # with an error as small as the step before, Newton's method still squares its error from step to step
@@ -76,12 +76,10 @@ class SharedLoss(RemoteLoss):
     def influence(self, v: Array, strengths: Sequence[float]) -> Array:
         found = self.at(v)
         assert found is not None  # noqa: S101 - the fit ended there
-        upper = np.triu_indices(self.d)
+        size = self.d * (self.d + 1) // 2
         beside = {"t": found.coordinates(), "E": found.slopes()}
-        total = self.ask("shared_influence", {"xi": strengths[0]}, v[None, :], upper[0].size, None, beside).total
-        gram = np.zeros((self.d, self.d))
-        gram[upper] = total
-        return np.asarray(gram + np.triu(gram, 1).T)
+        total = self.ask("shared_influence", {"xi": strengths[0]}, v[None, :], size, None, beside).total
+        return symmetric(total, self.d)
 
     def steep(self, v: Array, xi: float) -> bool:
         found = self.at(v)

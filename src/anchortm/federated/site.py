@@ -171,18 +171,11 @@ class Site:
         session = self._session(asked)
         digest = self._counted_as(session.study)
         self._check_number(session.rows.policy)
-        most = session.rows.policy.most_scores
-        if asked.kind == "score" and self.ledger.answers(self._limited(), "score") >= most:
-            raise DisclosureError(f"the site has given all {most} scores of this study, which no mask hides")
-        if asked.kind == "against" and self.ledger.answers(self._limited(), "against") >= MOST_AGAINST:
-            raise DisclosureError(f"the site has counted rows against directions {MOST_AGAINST} times in this study")
-        most = session.rows.policy.most_calibrations
-        points_each = len(session.members)  # each member counts its rows at a point of its own
-        given = self.ledger.answers(self._limited(), "calibration")
-        if asked.kind == "calibration" and given >= most * points_each:
-            raise DisclosureError(f"the site has given all {most} counts of predicted probabilities of this study")
+        self._check_kind(session, asked.kind)
         points = self._points(session, asked)
         fields, values = ANSWERS[asked.kind](session, asked)
+        if "statuses" not in fields and not session.can_send(values, question):
+            raise DisclosureError("the sums are not finite, or too large for masks")
         arrays: dict[str, NDArray[Any]] = {}
         if values.size and session.masks is not None:
             arrays["sums"] = _withheld(fields, session.masks.hide(values, asked.fields["round"], question))
@@ -266,6 +259,23 @@ class Site:
         """Refuse more answers than the policy allows."""
         if self.ledger.answers(self._limited()) >= policy.most_answers:
             raise DisclosureError(f"the site has given all {policy.most_answers} answers of this study")
+
+    def _check_kind(self, session: Session, kind: str) -> None:
+        """Refuse more answers of one kind than are allowed."""
+        policy = session.rows.policy
+        limits = {
+            "score": (policy.most_scores, 1, f"all {policy.most_scores} scores of this study, which no mask hides"),
+            "against": (MOST_AGAINST, 1, f"all {MOST_AGAINST} counts of rows against directions of this study"),
+            "calibration": (  # each member counts its rows at a point of its own
+                policy.most_calibrations,
+                len(session.members),
+                f"all {policy.most_calibrations} counts of predicted probabilities of this study",
+            ),
+        }
+        if kind in limits:
+            most, each, what = limits[kind]
+            if self.ledger.answers(self._limited(), kind) >= most * each:
+                raise DisclosureError(f"the site has given {what}")
 
     @property
     def _secret(self) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from anchortm.backends.column_sums import numbers_of
 from anchortm.backends.reading import Batch
 from anchortm.engine.baseline_rules import Given
+from anchortm.engine.cluster_effects import RandomEffects
 from anchortm.engine.data import Data, Strata
 from anchortm.engine.objective.anchored import AnchoredObjective
 from anchortm.engine.objective.build import build_objective, layout_of
@@ -24,6 +26,7 @@ from anchortm.engine.rows.standardised import baseline_moments, coordinates_from
 from anchortm.engine.specification import Specification
 from anchortm.exceptions import AnchorTMError
 from anchortm.families import Family
+from anchortm.federated.histograms import surely_between
 from anchortm.federated.policy import DisclosureError, Policy, RowsError
 from anchortm.federated.recipe import Recipe
 from anchortm.federated.shared_anchors import SharedAnchors
@@ -35,6 +38,7 @@ from anchortm.inputs.mean_outcomes import check_rows
 from anchortm.newplace.assessment.calibration import BINS as BINS_OF_PIT
 from anchortm.newplace.assessment.calibration import LEVELS
 from anchortm.predict.distribution import PredictedDistribution
+from anchortm.predict.marginal import AveragedDistribution
 from anchortm.scores import pit
 
 __all__ = ["SiteModel", "effective", "of_rows"]
@@ -99,15 +103,28 @@ class SiteModel:
             batch = self._structured(batch, recipe.corners, recipe.taken)
         X = numbers_of(batch.X)[0]
         design = Design(X, tuple(f"x{j}" for j in range(X.shape[1])), True)
-        self.batch, rest = batch, (batch.anchors, batch.weights, batch.offset, ())
-        if recipe.effects is not None and clusters is None:
-            raise WireError("the random effects do not match the study")
-        made = None
-        if recipe.effects is not None and clusters is not None:
-            Z = recipe.effects.columns(design.names, X)
-            made = Clusters(clusters.codes, clusters.labels, Z, recipe.effects, recipe.n_nodes, 0.0)
-        self.data = Data(batch.response, design, *rest, mixture=batch.mixture, clusters=made)
+        self.batch = batch
+        self.data = Data(
+            batch.response,
+            design,
+            batch.anchors,
+            batch.weights,
+            batch.offset,
+            (),
+            mixture=batch.mixture,
+            clusters=self._clusters(clusters, design),
+        )
         self._check_support(curve)
+
+    def _clusters(self, known: Strata | None, design: Design) -> Clusters | None:
+        """Return the clusters of the rows with the columns of their random effects, if the model has any."""
+        effects = self.recipe.effects
+        if effects is None:
+            return None
+        if known is None:
+            raise WireError("the random effects do not match the study")
+        Z = effects.columns(design.names, design.matrix)
+        return Clusters(known.codes, known.labels, Z, effects, self.recipe.n_nodes, 0.0)
 
     def _structured(self, batch: Batch, corners: Corners, taken: list[int]) -> Batch:
         """Return the rows with their weights on the corners of strata and varying effects, checked."""
@@ -136,7 +153,7 @@ class SiteModel:
         support = getattr(self.recipe.basis, "support", None)
         if support is None or curve is None:
             return
-        if ((curve >= support[0]) & (curve <= support[1])).sum() < self.policy.least_rows:
+        if surely_between(curve, *support) < self.policy.least_rows:
             raise DisclosureError(
                 f"the site has fewer than {self.policy.least_rows} rows in the support of the baseline: "
                 "give the study a wider support"
@@ -221,7 +238,14 @@ class SiteModel:
             raise WireError("calibration by counts is implemented for transformation models")
         baseline, shift = self.problem.moved(theta, beta, self.data)
         time = batch.response.scale == "time"
-        law = PredictedDistribution(recipe.link, recipe.basis, baseline, recipe.sign * shift, time, gain=recipe.sign)
+        given = recipe.link, recipe.basis, baseline, recipe.sign * shift, time, None, recipe.sign
+        law = PredictedDistribution(*given)
+        if recipe.effects is not None and self.data.clusters is not None:  # those of a cluster that is not known
+            tau = beta[beta.size - recipe.effects.n_parameters :]
+            none = np.zeros(0, dtype=np.intp)
+            random = RandomEffects(recipe.effects, tau, (), none, 1, 0.0, None, None)
+            added, weights = random.marginal(self.data.clusters.Z)
+            law = AveragedDistribution(*given, added, weights)
         u = pit(law, batch.response, draws)
         outside = [float((np.abs(u - 0.5) > 0.5 * level).sum()) for level in LEVELS]
         return np.concatenate([np.histogram(u, bins=BINS_OF_PIT, range=(0.0, 1.0))[0], outside])
@@ -231,10 +255,11 @@ class SiteModel:
     def singled_out(self, objective: Objective, v: Array) -> bool:
         """Return whether the sums at v stand for a few rows, or v is not one that a fit can reach.
 
-        Two things can single rows out: residuals that are steep in few rows, and, for exact outcomes, a baseline that
-        is nearly flat at few of them, because their share in the gradient is one over its slope.
+        Four things can single rows out: residuals that are steep in few rows; a scale that is large in few; means that
+        are near the end of their range in few; and, for exact outcomes, a baseline that is nearly flat at few of them,
+        because their share in the gradient is one over its slope.
         """
-        at, k, least = objective.coordinates, objective.coordinates.n_baseline, self.policy.least_effective
+        at, least = objective.coordinates, self.policy.least_effective
         if least == 0.0:  # the rule is off
             return False
         slack = BEYOND * (1.0 + np.abs(v))
@@ -243,19 +268,26 @@ class SiteModel:
         with np.errstate(all="ignore"):
             slopes = observed(objective).residual_slopes(v)
             slopes = slopes if objective.weights is None else slopes * objective.weights
-            everything, factors = np.arange(self.n_rows), objective.row_scales(v)
-            if self._few(slopes, everything, least, least):
+            if isinstance(objective, MeanObjective) and objective.link.outside(objective.fitted(v).eta).any():
                 return True
-            if factors is not None and self._few(factors, everything, least, least):
-                return True
-            if self._few_clusters(slopes):
-                return True
-            for term in of_rows(objective).terms:
-                if term.kind == "exact" and term.slope is not None:
-                    shares = 1.0 / (term.slope @ v[:k])
-                    if self._few(shares, term.rows, least, EXACT * term.rows.size):
-                        return True
-        return False
+            shares = self._shares(objective, v, slopes)
+            return self._few_clusters(slopes) or any(self._few(own, rows, least, most) for own, rows, most in shares)
+
+    def _shares(self, objective: Objective, v: Array, slopes: Array) -> Iterator[tuple[Array, NDArray[np.intp], float]]:
+        """Yield the shares of rows in sums at v, which rows these are, and how many effective ones are enough."""
+        everything, factors, k = np.arange(self.n_rows), objective.row_scales(v), objective.coordinates.n_baseline
+        yield slopes, everything, np.inf
+        if factors is not None:  # of first and of second derivatives
+            yield factors, everything, np.inf
+            yield factors**2, everything, np.inf
+        if isinstance(
+            objective, MeanObjective
+        ):  # near its ends a mean soon becomes impossible, which a site cannot hide
+            eta, ends = objective.fitted(v).eta, objective.link.eta_range
+            yield from ((1.0 / np.abs(eta - end), everything, EXACT * eta.size) for end in ends if np.isfinite(end))
+        for term in of_rows(objective).terms:
+            if term.kind == "exact" and term.slope is not None:
+                yield 1.0 / (term.slope @ v[:k]), term.rows, EXACT * term.rows.size
 
     def _few_clusters(self, slopes: Array) -> bool:
         """Return whether sums stand for few clusters: one with many rows can have most of the effective ones."""

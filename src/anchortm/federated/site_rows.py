@@ -18,13 +18,14 @@ from anchortm.backends.reading import Batch, Reader
 from anchortm.engine.data import Strata
 from anchortm.engine.rows.projections import projection
 from anchortm.exceptions import InputError
-from anchortm.federated.histograms import BINS, on_the_grid
+from anchortm.federated.histograms import BINS, finest_step, on_the_grid
 from anchortm.federated.policy import DisclosureError, Policy
 from anchortm.federated.questions import KINDS
 from anchortm.federated.recipe import Recipe
 from anchortm.federated.shared_anchors import SharedAnchors
 from anchortm.federated.site_model import SiteModel, effective
 from anchortm.federated.study import SITE, Study
+from anchortm.federated.wire import WireError
 from anchortm.inputs.anchors import AnchorColumns, anchor_columns
 from anchortm.inputs.baselines import cluster_labels, coded, stratum_sets
 from anchortm.inputs.formula import Formula
@@ -40,7 +41,6 @@ __all__ = ["Design", "SiteRows", "content_of", "table_of"]
 Array = NDArray[np.float64]
 
 FACTOR = re.compile(r"C\([^()]*\)")  # levels of a column, in the name of a column of the design
-FINEST = 1.0 / 256.0  # finest step of a histogram, relative to the middle half of the values
 
 
 def table_of(data: Any, study: Study, name: str, environments: str | None) -> pd.DataFrame:
@@ -233,6 +233,8 @@ class SiteRows:
 
     def histogram(self, outcome: Array, numbers: Mapping[str, Array]) -> Array:
         """Return rounded numbers of rows at or below edges: observed outcomes, all outcomes, each column of numbers."""
+        if any(name not in self.facts or self.facts[name].kind != "number" for name in numbers):
+            raise WireError("histograms are those of the outcome and of covariates that are numbers")
         parts = []
         if outcome.size:
             at, observed = self._curve
@@ -247,16 +249,15 @@ class SiteRows:
     @staticmethod
     def _check_edges(edges: Array, values: Array) -> None:
         """Refuse edges between which a value could be searched for, by asking again with others."""
-        middle = float(np.subtract(*np.quantile(values, [0.75, 0.25])))
-        if middle == 0.0:  # more than half of the rows have one value, and the others must not be searched for
-            middle = float(np.std(values))
-        if not on_the_grid(edges) or (edges.size == BINS and edges[1] - edges[0] < FINEST * middle):
+        if not on_the_grid(edges) or (edges.size == BINS and edges[1] - edges[0] < finest_step(values)):
             raise DisclosureError("the edges of a histogram are finer than sums need, or not on the fixed grid")
 
     def with_design(self, design: Design) -> Batch:
         """Return the rows as all sites read them, after checking the cells of their columns."""
         if design.state.get("text") != self.study.formula:
             raise InputError("the design belongs to another formula than the study's")
+        if len(set(design.strata)) != len(design.strata):
+            raise WireError("the design names a stratum twice")
         formula = Formula.from_state(dict(design.state))
         levels = design.classes if self.scale == "ordinal" else None
         strata = design.strata if formula.strata else None

@@ -190,6 +190,10 @@ class SitesData:
         shared = self.plan.shared
         if shared is not None and not anchor_intercept:
             raise InputError("anchors that sites share have the constant in their span: set anchor_intercept=True")
+        if shared is not None and (self.arguments or self.effects):
+            raise InputError(
+                "scale or random effects and anchors that sites share are not implemented together: use site"
+            )
         corners = None if self.mixture is None else self.mixture.corners
         recipe = Recipe(link, basis, sign, anchor_intercept, shared, corners, self.arguments, *_integrals(self, link))
         digest = recipe.digest

@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 
 from anchortm.engine.objective.protocol import Objective
 
-__all__ = ["FEW", "PointSums", "Residuals", "n_numbers", "n_shared", "packed", "packed_shared"]
+__all__ = ["WITHHELD", "PointSums", "Residuals", "n_numbers", "n_shared", "packed", "packed_shared", "symmetric"]
 
 Array = NDArray[np.float64]
 
 
-FEW = "few effective rows"  # why a site keeps its sums at a point to itself
+# why a site keeps its sums at a point to itself; which of the two would show where a row becomes impossible
+WITHHELD = "few effective rows, or sums that are not finite"
 
 
 def n_numbers(d: int, kinds: int = 1) -> int:
@@ -38,13 +39,16 @@ def n_numbers(d: int, kinds: int = 1) -> int:
 
 
 def packed(objective: Objective, v: Array) -> Array:
-    """Return the sums of the rows of one site at v."""
+    """Return the sums of the rows of one site at v; NaN if a row is impossible there."""
     upper = np.triu_indices(v.size)
     found: list[Array] = []
     for own in objective.apart:
-        plain, t = own.derivatives(v), own.sums(v).t
+        loglik, t = own.sums(v)
+        if not np.isfinite(loglik):  # integrals over random effects have no derivatives there
+            return np.full(n_numbers(v.size, len(objective.apart)), np.nan)
+        plain = own.derivatives(v)
         if not found:
-            found += [np.array([own.sums(v).loglik]), plain.gradient, plain.matrix[upper]]
+            found += [np.array([loglik]), plain.gradient, plain.matrix[upper]]
         bend = np.zeros_like(plain.matrix)
         if t.any() and not own.affine:
             bend = own.derivatives(v, 2.0 * t).matrix - plain.matrix
@@ -108,15 +112,15 @@ class PointSums(NamedTuple):
         found = []
         for k in range(kinds):
             square, cross, gram, bend = rest[4 * k : 4 * k + 4]
-            found.append(Residuals.of(float(square[0]), cross, _symmetric(gram, d), _symmetric(bend, d)))
-        return cls(float(head[0]), gradient, _symmetric(H, d), tuple(found))
+            found.append(Residuals.of(float(square[0]), cross, symmetric(gram, d), symmetric(bend, d)))
+        return cls(float(head[0]), gradient, symmetric(H, d), tuple(found))
 
     @classmethod
     def shared(cls, totals: Array, d: int, rank: int) -> PointSums:
         """Return the totals of ``packed_shared``."""
         head, t, gradient, E, H = np.split(totals, np.cumsum([1, rank, d, rank * d]))
         kind = Residuals(t, E.reshape(rank, d), np.zeros((d, d)))
-        return cls(float(head[0]), gradient, _symmetric(H, d), (kind,))
+        return cls(float(head[0]), gradient, symmetric(H, d), (kind,))
 
     def coordinates(self, mix: Sequence[float] = (1.0,)) -> Array:
         """Return t of all kinds of residuals, each times its share."""
@@ -139,7 +143,7 @@ class PointSums(NamedTuple):
         return found
 
 
-def _symmetric(upper: Array, d: int) -> Array:
+def symmetric(upper: Array, d: int) -> Array:
     """Return a symmetric matrix from its upper triangle."""
     full = np.zeros((d, d))
     full[np.triu_indices(d)] = upper

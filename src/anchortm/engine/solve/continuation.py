@@ -294,6 +294,8 @@ def first_solution(objective: Objective, v: Array, options: Options, xi: float =
 
 def _start(objective: Objective, v: Array, options: Options) -> Array:
     """Return the start of a minimisation: v, or the optimum of a simpler loss."""
+    if objective.begin is not None and np.array_equal(v, objective.begin):
+        return v  # a minimum that is known already
     if objective.simpler is None:
         return startable(objective, v)
     return _checked(objective.simpler, minimise(objective.simpler, startable(objective, v), 0.0, options)).v

@@ -32,7 +32,7 @@ def startable(objective: Objective, v: Array) -> Array:
     def likeliest(shape: Array, shares: Sequence[float], levels: Iterable[float]) -> tuple[Array, float]:
         starts = [np.clip(share * shape, coordinates.lower, coordinates.upper) for share in shares]
         found = [start + level * constant for start in starts for level in levels]
-        objective.ahead(found)
+        objective.ahead([*found, found[0] + FAR * constant, found[0] - FAR * constant])  # of the first the next steps
         logliks = [objective.sums(start).loglik for start in found]
         best = int(np.argmax(np.nan_to_num(logliks, nan=-np.inf)))
         return found[best], logliks[best]

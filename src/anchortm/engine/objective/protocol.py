@@ -349,3 +349,7 @@ class Objective(Loss):
         for rows, shares in self.shares(work):
             total += (shares if self.weights is None else shares * self.weights[rows, None]).T @ shares
         return total
+
+    def unit_gram(self, work: Any) -> Array:
+        """Return the same sum over independent units: rows, or whole clusters."""
+        return self.influence_gram(work)

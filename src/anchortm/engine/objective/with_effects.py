@@ -82,7 +82,7 @@ class EffectsObjective(AnchoredObjective):
         """Return what ``shares`` needs."""
         return InfluenceInputs(v, pull, bread, K)
 
-    def influence_gram(self, work: Any) -> Array:
+    def unit_gram(self, work: Any) -> Array:
         """Return the weighted sum over clusters of the outer products of their shares."""
         totals = np.zeros((len(self.clusters.labels), work.bread.shape[1]))
         for rows, shares in self.shares(work):

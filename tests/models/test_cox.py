@@ -720,7 +720,9 @@ def test_monotone_likelihood() -> None:
     exposed = (rng.random(n) < 0.3).astype(float)
     event = (exposed == 0.0) & (rng.random(n) < 0.6)
     for y in (atm.Surv(time, event), atm.Surv(time, event, time * rng.random(n))):
-        with pytest.raises(SeparationError, match="monotone likelihood: at every event time a combination of x2 is largest"):
+        with pytest.raises(
+            SeparationError, match="monotone likelihood: at every event time a combination of x2 is largest"
+        ):
             atm.CoxPH().fit(np.column_stack([X, exposed]), y)
     with pytest.raises(SeparationError, match="monotone likelihood"):
         atm.CoxPH().fit(X, atm.Surv(np.exp(-X[:, 0]), np.ones(n)))

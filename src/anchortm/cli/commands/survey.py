@@ -10,7 +10,7 @@ from anchortm.cli.options import add_jobs, add_json, add_output
 
 __all__ = ["EXAMPLES", "add", "run"]
 
-EXAMPLES = ("anchortm survey --list", 'anchortm survey --only "Radon in homes" --output survey')
+EXAMPLES = ("anchortm survey --list", 'anchortm survey --list --only "Radon in homes" --json')
 
 
 def add(command: Any) -> None:

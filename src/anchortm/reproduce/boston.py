@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 import anchortm as atm
+from anchortm.plotting.style import crowd
 from anchortm.reproduce import boston_control, boston_data
 from anchortm.reproduce.boston_data import COVARIATES, MODELS, THREE, model_of, outcome, read, towns
 from anchortm.reproduce.drawing import panels
@@ -84,13 +85,13 @@ def tables(arrays: Arrays) -> dict[str, pd.DataFrame]:
 def figures(arrays: Arrays) -> dict[str, Any]:
     """Return Figures 4 and 5, and that of the control."""
     places = towns()
-    where = np.arange(len(XIS))
+    where = np.arange(len(XIS), dtype=np.float64)
     names = [f"{xi:g}" for xi in XIS]
     figure, axes = panels(2, 4, width=3.1, height=3.0, sharex=True, sharey="row")
     shown = ["indus", "lstat", "nox", "rm"]
     for k, model in enumerate(MODELS):
         ax = axes[0, k]
-        ax.plot(where, arrays["nll"][k].T, color="0.75", linewidth=0.5)
+        crowd(ax, where, pd.DataFrame(arrays["nll"][k].T, columns=places).drop(columns=list(THREE)), None, "towns")
         for town, style in zip(THREE, ("-", "--", "-."), strict=True):
             ax.plot(where, arrays["nll"][k][places.index(town)], style, color="black", label=town)
         ax.plot(where, arrays["nll"][k].mean(axis=0), color="tab:blue", linewidth=2, label="mean")
@@ -99,7 +100,7 @@ def figures(arrays: Arrays) -> dict[str, Any]:
             middle = np.median(arrays["coef"][k][..., COVARIATES.index(name)], axis=0)
             axes[1, k].plot(where, middle, style, color="black", marker="o", markersize=3, label=name)
         axes[1, k].axhline(0.0, color="0.8", linewidth=1)
-        axes[1, k].set_xticks(where, names)
+        axes[1, k].set_xticks(where, names, fontsize="small")
         axes[1, k].set_xlabel("xi")
     axes[0, 0].set_ylabel("a   mean NLL of the left-out town")
     axes[1, 0].set_ylabel("b   coefficient per SD (median)")

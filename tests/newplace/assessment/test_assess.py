@@ -12,8 +12,9 @@ import pytest
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning
-from anchortm.newplace.assessment.advice import Advice
+from anchortm.newplace.assessment.advice import DESIGNS, Advice
 from anchortm.newplace.assessment.held_back import HeldBack
+from anchortm.newplace.assessment.text import lines_of
 
 FORMULA = "y ~ x + z | place"
 FEW = {"strategies": ["widened", "anchored"], "progress": False}
@@ -278,6 +279,27 @@ def test_profiles_are_typical_rows(found, table):
     assert effects.unit == "change of the median of y"
     expected = atm.marginal_effects(fit, table).frame()["effect"]
     np.testing.assert_allclose([row["values"][at] for row in effects.rows], expected, rtol=1e-5)
+
+
+def test_tables_of_the_text_have_gains(found):
+    """What is better is larger in the text, as in its sentences; the table of the comparison has losses."""
+    parts = {part.title: part for part in lines_of(found)}
+    for design, words in DESIGNS.items():
+        shown = parts[f"Strategies {words}"].table
+        table = found.comparison.table()
+        losses = table[table["design"] == design].set_index("strategy")
+        for score, loss in {
+            "skill": "mean",
+            "hard places": "q90",
+            "worst place": "worst",
+            "gain": "difference",
+        }.items():
+            np.testing.assert_allclose(shown[score], -losses[loss], atol=1e-15)
+    outermost = parts["Strategies at a place further out"].lines[0]
+    frame = found.comparison.frame().query("design == 'further' and share == 0.3")
+    for side, where in {"same": "on its side", "other": "on the other side"}.items():
+        names = list(dict.fromkeys(frame.loc[frame.side == side, "environment"]))
+        assert ", ".join(names[:4]) in outermost.partition(f" {where}")[0]
 
 
 def test_one_word_for_places(found, new):

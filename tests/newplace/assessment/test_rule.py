@@ -150,7 +150,13 @@ def test_a_strategy_that_gains_more_is_not_replaced():
 
 
 def test_as_few_outcomes_as_bring_most_of_the_gain():
-    gains = {0: np.zeros(10), 5: np.full(10, 0.1), 10: np.full(10, 0.17), 20: np.full(10, 0.2), 50: np.full(4, 0.9)}
+    gains = {
+        0: np.zeros(10),
+        5: np.full(10, 0.1),
+        10: np.full(10, 0.17),
+        20: np.full(10, 0.2),
+        50: np.r_[np.full(4, 0.9), np.full(6, np.nan)],
+    }
     found = with_labels(Advice("like"), [curve(gains)], None)
     assert (found.strategy, found.collect) == ("ml", 10)  # 50 were tried at 4 places only
     assert found.headline == "Keep maximum likelihood, and collect about 10 outcomes at the new place"
@@ -206,6 +212,23 @@ def test_as_many_outcomes_as_beat_the_strategy():
     anchored = Advice("further", "anchored", 10.0, "confident", gain=0.3)
     found = with_labels(anchored, [curve({10: np.full(10, 0.29), 20: np.full(10, 0.35)})], None)
     assert (found.collect, found.collect_gain) == (20, pytest.approx(0.35))
+
+
+@pytest.mark.bug(
+    "new place", "many outcomes were said to be worth collecting because large places gain more than others"
+)
+def test_numbers_of_outcomes_are_compared_at_the_same_places():
+    small, large = np.full(6, 0.1), np.full(6, 0.5)  # the small places cannot try 50 outcomes
+    gains = {10: np.r_[small, large], 50: np.r_[np.full(6, np.nan), large + 0.02]}
+    found = with_labels(Advice("like"), [curve(gains)], None)
+    assert found.collect == 10
+    assert found.collect_gain == pytest.approx(0.3)
+
+
+def test_the_fit_that_outcomes_recalibrate_is_named():
+    plain, anchored = curve({10: np.full(8, 0.4)}), curve({10: np.full(8, 0.5)}, xi=10.0)
+    assert "recalibrate the fit by maximum likelihood" in with_labels(Advice("like"), [plain], None).reasons[-1]
+    assert "recalibrate the fit at xi = 10" in with_labels(Advice("like"), [plain, anchored], None).reasons[-1]
 
 
 @pytest.mark.bug("new place", "one outcome was said to be '1 outcomes'")

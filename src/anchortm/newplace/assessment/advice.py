@@ -113,7 +113,7 @@ class Advice:
         if math.isnan(self.stability):
             return ""
         draws = "all draws" if self.stability == 1.0 else f"{min(self.stability, 0.99):.0%} of the draws"
-        return f"If places are drawn again, the recommendation is the same in {draws}."
+        return f"If places are drawn again, the recommended strategy is the same in {draws}."
 
     @property
     def lines(self) -> list[str]:

@@ -129,8 +129,12 @@ class ConformalWidth:
         start += "distribution"
         if not math.isfinite(self.width) or not self.model_width > 0.0:
             return f"{start}."
-        ratio, width = self.width / self.model_width, float(f"{self.width:.3g}")
-        return f"{start}: intervals become {ratio:.2g} times as wide as the model's own (median width {width:g})."
+        ratio = self.width / self.model_width
+        width, own = float(f"{self.width:.3g}"), float(f"{self.model_width:.3g}")
+        return (
+            f"{start}. Intervals become {ratio:.2g} times as wide as the model's own {self.level:.0%} intervals: their "
+            f"median width is {width:g} instead of {own:g}."
+        )
 
 
 def conformal_width(

@@ -51,8 +51,8 @@ class LabelCurve:
     xi : float
         Strength of the penalty of the fit that is recalibrated.
     gains : dict
-        For each number of outcomes, the gain at each place that has enough rows: the mean negative log-likelihood of
-        its other rows under maximum likelihood without recalibration, minus that with it. Above 0 is better.
+        For each number of outcomes, the gain at each place: the mean negative log-likelihood of its other rows under
+        maximum likelihood without recalibration, minus that with it. Above 0 is better; NaN if it has too few rows.
     sd : float
         Standard deviation of shifts between places, on the scale of h.
     """
@@ -70,13 +70,13 @@ class LabelCurve:
 
     def sites(self, m: int) -> int:
         """Return the number of places that have enough rows to try m outcomes."""
-        return int(self.gains[m].size) if m in self.gains else 0
+        return int(np.isfinite(self.gains[m]).sum()) if m in self.gains else 0
 
     def at(self, m: int) -> tuple[float, float]:
         """Return the mean gain from m outcomes over places, and its standard error; NaN if no place is large enough."""
         if not self.sites(m):
             return math.nan, math.nan
-        values = self.gains[m]
+        values = self.gains[m][np.isfinite(self.gains[m])]
         error = float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.nan
         return float(values.mean()), error
 
@@ -225,10 +225,10 @@ def _tried(places: Places, seed: int) -> list[int]:
 
 
 def _gains_of(sites: Sequence[_Site], numbers: Sequence[int], n_jobs: int | None, seed: int) -> dict[int, Array]:
-    """Return the gains at the places by the number of outcomes."""
+    """Return the gains at the places, by the number of outcomes."""
     with Task("recalibrations", len(sites)) as task:
         table = np.array(task.map(partial(_gains, tuple(numbers), seed), sites, n_jobs))
-    return {m: table[np.isfinite(table[:, k]), k] for k, m in enumerate(numbers)}
+    return {m: table[:, k] for k, m in enumerate(numbers)}
 
 
 def _gains(numbers: tuple[int, ...], seed: int, site: _Site) -> list[float]:

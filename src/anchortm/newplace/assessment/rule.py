@@ -10,7 +10,7 @@ For a place further out: the graded rule of the comparison (``anchortm.selection
 
 For both: if outcomes of the new place are at hand, recalibrate with them if this gains more than 0.01, more than its
 standard error over left-out places, and more than the strategy that is recommended otherwise. If none are, say how many
-are worth collecting: the smallest number that brings 80 % of what the best number brings.
+are worth collecting: the smallest number that brings 80 % of what the best number brings at the same places.
 """
 
 from __future__ import annotations
@@ -180,20 +180,28 @@ def with_labels(advice: Advice, curves: Sequence[LabelCurve], labels: int | None
 
 def _collecting(advice: Advice, curves: Sequence[LabelCurve]) -> Advice:
     """Return the advice with the number of outcomes that is worth collecting, if any number is."""
-    clear: dict[int, tuple[float, float]] = {}
+    clear: dict[int, LabelCurve] = {}
     for m in curves[0].gains:
         best = max(curves, key=lambda curve: float(np.nan_to_num(curve.at(m)[0], nan=-math.inf)))
         gain, se = best.at(m)
         if m and best.sites(m) >= FEWEST_SITES and gain > max(GAIN, se, np.nan_to_num(advice.gain, nan=0.0)):
-            clear[m] = gain, se
+            clear[m] = best
     if not clear:
         return advice
-    largest = max(gain for gain, _ in clear.values())
-    m = min(m for m, (gain, _) in clear.items() if gain >= SHARE * largest)
-    gain, se = clear[m]
+    most = max(clear, key=lambda m: clear[m].at(m)[0])
+
+    def enough(m: int) -> bool:
+        """Return whether m outcomes bring most of the largest gain, at places that tried both numbers."""
+        own, largest = clear[m].gains[m], clear[most].gains[most]
+        both = np.isfinite(own) & np.isfinite(largest)
+        return bool(own[both].mean() >= SHARE * largest[both].mean())
+
+    m = min(m for m in clear if m == most or (m < most and enough(m)))
+    gain, se = clear[m].at(m)
     text = (
         f"About {m} outcomes of the new place would gain {signed(gain)} per row over maximum likelihood (standard "
-        f"error {se:.2f}, tried at {curves[0].sites(m)} left-out places): recalibrate with them."
+        f"error {se:.2f}, tried at {clear[m].sites(m)} left-out places): recalibrate the fit "
+        f"{f'at xi = {clear[m].xi:g}' if clear[m].xi else 'by maximum likelihood'} with them."
     )
     return replace(advice, collect=m, collect_gain=gain, reasons=(*advice.reasons, text))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from anchortm.newplace.assessment.advice import DESIGNS
 from anchortm.newplace.assessment.calibration import LEVELS
+from anchortm.newplace.assessment.words import place_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +20,15 @@ __all__ = ["NOT_COMPUTED", "Part", "lines_of", "page", "page_of_text"]
 
 WIDTH = 100
 NOT_COMPUTED = "Not computed"
+UPWARDS = {"mean": "skill", "q90": "hard places", "worst": "worst place", "difference": "gain"}
+LEFT_OUT = {"like": "places left out in turn", "further": "the outermost places, left out together"}
+MOST_NAMES = 4
+SIDES = {"same": "on its side", "other": "on the other side", "low": "at the low end", "high": "at the high end"}
+SCORES = {
+    design: f"Log-likelihood per row at {which}; higher is better. Gain: over maximum likelihood. Skill: over a model "
+    "without covariates; nine in ten places have more skill than what stands under hard places."
+    for design, which in LEFT_OUT.items()
+}
 
 
 class Part(NamedTuple):
@@ -40,8 +50,8 @@ def lines_of(found: Assessment) -> list[Part]:
         table = found.comparison.table()
         own = table[table["design"] == design].drop(columns="design").dropna(axis=1, how="all")
         if not own.empty:
-            title = f"Strategies {words} (minus the skill at left-out places: lower is better)"
-            parts.append(Part(title, [], own.set_index("strategy")))
+            said = [_outermost(found)] if design == "further" else []
+            parts.append(Part(f"Strategies {words}", [*said, SCORES[design]], _upwards(own.set_index("strategy"))))
     if (calibrated := _calibration(found)) is not None:
         parts.append(Part("Intervals for left-out places", *calibrated))
     if found.curves:
@@ -52,10 +62,33 @@ def lines_of(found: Assessment) -> list[Part]:
     return parts
 
 
+def _outermost(found: Assessment) -> str:
+    """Return which places are the outermost, in words: a place further out lies beyond them."""
+    frame = found.comparison.frame()
+    own = frame[frame["design"] == "further"]
+    own = own[own["share"] == own["share"].max()]
+    ends = []
+    for side in SIDES:
+        labels = dict.fromkeys(own.loc[own["side"] == side, "environment"])
+        names = [place_name(label, found.sites.name) for label in labels]
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        ends += [f"{', '.join(names[:MOST_NAMES])}{more} {SIDES[side]}"] if names else []
+    along = "the shift of the new place" if found.new is not None else "their mean linear predictor"
+    return f"The outermost places along {along} are {'; '.join(ends)}."
+
+
+def _upwards(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of a comparison so that more is better in each of its scores."""
+    losses = [name for name in UPWARDS if name in table.columns]
+    table = table.assign(**{name: 0.0 - table[name] for name in losses})  # not -0
+    return table.rename(columns=UPWARDS)
+
+
 def _stacked(frames: list[pd.DataFrame]) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.concat(frames)[["place", "xi", "m", "gain", "se", "sites"]].set_index("place")
+    made = pd.concat(frames)[["place", "xi", "m", "gain", "se", "sites"]]
+    return made.rename(columns={"m": "outcomes", "sites": "places"}).set_index("place")
 
 
 def _answer(found: Assessment) -> list[str]:

@@ -222,22 +222,22 @@ def _differences(page: Page, rows: list[dict[str, Any]]) -> str:
 def _strategies(heading: str, rows: list[dict[str, Any]], advice: dict[str, Any] | None) -> str:
     columns = [
         Column("strategy", label_of, numeric=False),
-        Column("mean", gain, about="nll minus that of the model without covariates; lower is better"),
-        Column("90% quantile", gain, about="of the same, over places"),
-        Column("worst", gain, about="the largest of the same"),
-        Column("gain", gain, about="mean nll of maximum likelihood minus this mean; above 0 is better"),
+        Column("skill", gain, about="mean over places"),
+        Column("hard places", gain, about="nine in ten places have more skill"),
+        Column("worst place", gain, about="the smallest skill"),
+        Column("gain", gain, about="over maximum likelihood, mean over places"),
         Column("standard error", error, about="of the gain"),
         Column("p-value", p_value, about="adjusted for the number of strategies"),
         Column("folds gained", lambda v: str(v) if known(v) else number(v)),
     ]
     keys = ["mean", "q90", "worst", "difference", "se", "p", "gained"]
     cells = [[row["strategy"], *(row.get(key) if row.get(key) != "" else None for key in keys)] for row in rows]
-    for cell in cells:
-        cell[4] = -cell[4] if known(cell[4]) else None
+    for cell in cells:  # losses become scores
+        cell[1:5] = [0.0 - loss if known(loss) else None for loss in cell[1:5]]
     chosen = None if advice is None else advice["strategy"]
     return table(
-        f"{heading}. Mean, quantile and worst are of the negative log-likelihood per row, minus that of the model "
-        "without covariates: lower is better",
+        f"{heading}. Skill is the log-likelihood per row above that of a model without covariates, gain that above "
+        "maximum likelihood: higher is better",
         *present(columns, cells),
         chosen=[k for k, row in enumerate(rows) if row["strategy"] == chosen],
     )

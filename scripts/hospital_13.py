@@ -23,19 +23,19 @@ NAMES["frailty"] = "frailer patients"
 
 START = """# Hospital 13, {samples} times
 
-How often is the advice right when a new hospital joins, and which strategy wins there? Twelve simulated hospitals have a model of survival. A thirteenth
-joins, in one of four ways, and we know the truth. "Hospital 13 joins" in the
-[gallery](../gallery/index.rst) goes through one sample step by step; here are {samples}.
+When a new hospital joins, how often is the advice right, and which strategy wins? Twelve simulated hospitals share a model of survival. A thirteenth joins. It
+differs from the others in one of four ways, and we know the truth. "Hospital 13 joins" in the [gallery](../gallery/index.rst) goes through one sample step by
+step; here are {samples}.
 
 {shifts}
 
-The first three were built to show a case each: one where anchoring wins, one where only width helps without outcomes, one where nothing is needed. The fourth looks much
-like the first to anybody who sees covariates only: the marker is 2 higher in place of 3. So the page says what can happen and why, not how often it does in practice. The parameters were fixed before
-these samples were drawn ([with one look](#how-it-was-done)), and no sample was left out.
+We built each of the first three to show one case: anchoring wins, only width helps without outcomes, nothing is needed. The fourth looks much like the first if you see
+only covariates: the marker is 2 higher instead of 3. So this page shows what can happen and why, not how often it happens in practice. The parameters were fixed before these
+samples were drawn ([after one look](#how-it-was-done)), and no sample was left out.
 
-![Gains over maximum likelihood at hospital 13 in {samples} samples, for four shifts. Where the laboratory reads higher, anchoring gains most of the strategies
+![Gains over maximum likelihood at hospital 13 in {samples} samples, for four shifts. Where the laboratory reads higher, anchoring gains most among the strategies
 that need no outcomes. Where care is worse or nothing differs, it does not. Where patients are frailer it loses. {labels} outcomes of hospital 13 gain nearly everywhere,
-and most of what the truth would.](../images/hospital_13.png)
+and bring most of the gain that knowing the truth would bring.](../images/hospital_13.png)
 """
 
 
@@ -103,27 +103,27 @@ def conclusions(table: pd.DataFrame) -> str:
     regret = {name: (own["gain anchored"] > 0.0).sum() for name, own in said.items()}
     m = {name: own.mean(numeric_only=True) for name, own in by.items()}
     lines = [
-        f"**Anchoring wins where it should.** If the laboratory reads higher, it is the best of the three in {(lab.apply(winner, axis=1) == 'anchored').sum()} of "
-        f"{n} samples. The laboratories of the twelve differ in the same direction as that of hospital 13, so they show how far the marker can be trusted. Part of the gain is width: with the best "
-        f"width, known in hindsight, maximum likelihood gains {lab['best width ml'].median():.2f} in the median, and xi = 3 {lab['best width anchored(3)'].median():.2f}. The difference is location. It brings the survival "
-        f"curves closer to the truth (mean distance {m['laboratory']['curve anchored']:.2f} instead of {m['laboratory']['curve ml']:.2f}), width alone only to {m['laboratory']['curve widened']:.2f}.",
-        f"**The advice sees this often, not always.** It said anchor in {len(said['laboratory'])} of {n}, and anchoring then gained in {regret['laboratory']} of "
+        f"**Anchoring wins where it should.** If the laboratory reads higher, it beats maximum likelihood and widening in {(lab.apply(winner, axis=1) == 'anchored').sum()} of "
+        f"{n} samples. The laboratories of the twelve hospitals differ in the same direction as that of hospital 13, so they show how far you can trust the marker. Part of the gain comes from width: with the best "
+        f"width, known in hindsight, maximum likelihood gains {lab['best width ml'].median():.2f} in the median, and xi = 3 gains {lab['best width anchored(3)'].median():.2f}. The difference comes from location. Anchoring brings the survival "
+        f"curves closer to the truth (mean distance {m['laboratory']['curve anchored']:.2f} instead of {m['laboratory']['curve ml']:.2f}); with width alone it is {m['laboratory']['curve widened']:.2f}.",
+        f"**`assess` detects this often, but not always.** The advice was to anchor in {len(said['laboratory'])} of {n} samples, and anchoring then gained in {regret['laboratory']} of "
         f"these. In the other {len(missed)} it would have gained {missed['gain anchored(3)'].median():.2f} (median, xi = 3).",
-        f"**The same covariates can mislead.** If patients are frailer, the marker is high too, and this time it is right. The advice said anchor in {len(said['frailty'])} of {n}; "
+        f"**The same covariates can mislead.** If patients are frailer, the marker is high too, but this time it is correct. The advice was to anchor in {len(said['frailty'])} of {n} samples; "
         f"anchoring then lost in {len(said['frailty']) - regret['frailty']} of these, {-said['frailty']['gain anchored'].median():.2f} in the median. The twelve hospitals do not differ in frailty, so nothing in their data could "
         "warn of it. Ask why the marker is high before you anchor.",
-        f"**Worse care cannot be seen in advance.** No covariate shows it. {(care.advised == 'ml').sum()} of {n} answers were to keep maximum likelihood or undecided. Width gains a little in the mean ({m['care']['gain widened']:+.2f}), "
-        f"and so does anchoring ({m['care']['gain anchored']:+.2f}), by its width: at the best width for each, xi = 3 gains {care['best width anchored(3)'].median():.2f} in the median, "
+        f"**Worse care cannot be seen in advance.** No covariate shows it. In {(care.advised == 'ml').sum()} of {n} samples the advice was to keep maximum likelihood, or undecided. Width gains a little on average ({m['care']['gain widened']:+.2f}). "
+        f"So does anchoring ({m['care']['gain anchored']:+.2f}), but only by its width: at the best width for each, xi = 3 gains {care['best width anchored(3)'].median():.2f} in the median, "
         f"and maximum likelihood {care['best width ml'].median():.2f}. What helps is {LABELS} outcomes ({m['care'][f'gain {FEW[0]}']:+.2f}).",
         f"**Where nothing is needed, everything costs.** At a hospital like the twelve, widening loses {-m['nothing']['gain widened']:.2f} and anchoring {-m['nothing']['gain anchored']:.2f} on average. "
-        f"The advice was to anchor in {len(said['nothing'])} of {n}.",
-        f"**Outcomes beat every guess.** {LABELS} outcomes of hospital 13 beat all three (in the order of the list) in "
+        f"The advice was to anchor in {len(said['nothing'])} of {n} samples.",
+        f"**Outcomes beat every guess.** {LABELS} outcomes of hospital 13 beat all three strategies without outcomes (shifts in the order of the list) in "
         f"{', '.join(str(int((own[f'gain {FEW[0]}'] > own[['gain widened', 'gain anchored']].max(axis=1).clip(lower=0.0)).sum())) for own in by.values())} of {n} samples. "
-        f"A Weibull model of these {LABELS} alone is better still in {', '.join(str(int((own[f'gain {FEW[1]}'] > own[f'gain {FEW[0]}']).sum())) for own in by.values())}: the "
-        "simulated times are nearly Weibull, and recalibration by a shift keeps the effects of the twelve, which mix differences within hospitals and between them.",
-        f"**The conformal bound is cautious, and not safe.** For hospitals like the twelve {m['nothing']['bound']:.0%} of the patients live longer than it, more than the {LEVEL:.0%} aimed at, mainly because "
-        f"censored times count as deaths. Where care is worse the coverage was below {LEVEL:.0%} in {(care['bound'] < LEVEL).sum()} of {n} samples, where patients are frailer in {(frail['bound'] < LEVEL).sum()}. "
-        f"The model's own bound held for {m['care']['bound ml']:.0%} and {m['frailty']['bound ml']:.0%} on average.",
+        f"A Weibull model of these {LABELS} outcomes alone is better still in {', '.join(str(int((own[f'gain {FEW[1]}'] > own[f'gain {FEW[0]}']).sum())) for own in by.values())}: the "
+        "simulated times are nearly Weibull, and recalibration by a shift keeps the effects estimated from the twelve, which mix differences within and between hospitals.",
+        f"**The conformal bound is cautious, but not safe.** For hospitals like the twelve {m['nothing']['bound']:.0%} of the patients live longer than the bound. That is more than the target of {LEVEL:.0%}, mainly because "
+        f"censored times count as deaths. Where care is worse, the coverage was below {LEVEL:.0%} in {(care['bound'] < LEVEL).sum()} of {n} samples, and where patients are frailer in {(frail['bound'] < LEVEL).sum()}. "
+        f"The model's own bound held in these two cases for {m['care']['bound ml']:.0%} and {m['frailty']['bound ml']:.0%} on average.",
     ]
     return "\n".join(f"- {line}" for line in lines)
 
@@ -136,24 +136,25 @@ def page(table: pd.DataFrame) -> str:
         START.format(samples=n, shifts=shifts, labels=LABELS),
         "## What the samples show\n",
         conclusions(table),
-        "\n## What was said, and what then won\n",
-        "The advice is that of `assess`, which sees the twelve hospitals and marker and age at hospital 13. *Then best* is the strategy with the largest gain at 1000 patients of\n"
-        f"hospital 13 whose outcomes nobody had used; *neither* means that no gain exceeds {GAIN:g}. Numbers of samples, of {n}:\n",
+        "\n## The advice, and what then won\n",
+        "The advice comes from `assess`, which sees the data of the twelve hospitals, and marker and age at hospital 13. *Then best* is the strategy with the largest gain at 1000 patients of\n"
+        f"hospital 13 whose outcomes were not used before; *neither* means that no gain exceeds {GAIN:g}. The table counts samples, out of {n}:\n",
         advice(table),
         "\n## Gains over maximum likelihood\n",
-        "Log-likelihood per patient of hospital 13: median of the samples, and in brackets their 10 % and 90 % quantiles. `anchored` and `widened` are tuned on the twelve hospitals.\n"
-        "`truth` knows what hospital 13 is like; nobody can gain more.\n",
+        "The table shows gains in log-likelihood per patient of hospital 13: the median of the samples, and in brackets their 10 % and 90 % quantiles. `anchored` and `widened` are tuned\n"
+        "on the twelve hospitals. `truth` is the prediction of somebody who knows what hospital 13 is like; nobody can gain more.\n",
         gains(table),
         "\n## Width or location, curves, bounds\n",
-        "*Best width* is the gain (median of the samples) with the width that suits hospital 13 best, known in hindsight only: the difference between the two is location. *Curve error* is the\n"
-        "mean distance between predicted and true survival curves over 36 months, on average over samples. The last columns are the true share of patients who live longer than a 90 % lower bound.\n",
+        "*Best width* is the gain (median of the samples) with the width that suits hospital 13 best, which is known only in hindsight. The difference between these two columns is due to\n"
+        "location. *Curve error* is the mean distance between predicted and true survival curves over 36 months, averaged over samples. The last columns show the true share of patients who\n"
+        "live longer than a 90 % lower bound.\n",
         width(table),
         "\n## How it was done\n",
-        "The model is `ProportionalHazards(order=3, log_first=True)`; the truth is a Weibull model with hidden frailty, so that the model is nearly right within one hospital. The choice of\n"
+        "The model is `ProportionalHazards(order=3, log_first=True)`; the truth is a Weibull model with hidden frailty, so the model is nearly right within one hospital. The choice of\n"
         "strategy, of xi and of widths never uses an outcome of hospital 13. Outcomes are censored after 6 to 48 months.\n"
-        "In a first draft of the world times were noisier (shape 2 in place of 4). In one sample of it, number 0, gains were small, so the noise was halved. Then 16 samples were looked at that are\n"
-        "not among these (1000 to 1015), and nothing was changed. The gallery page shows the sample whose gain by anchoring is the\n"
-        f"median for the laboratory shift, which is number {shown(table)}. All rows are in [a table](hospital_13.csv). `scripts/hospital_13.py --samples {n}` computes it again, and\n"
+        "In a first draft of the simulation, times were noisier (shape 2 instead of 4). In one sample of it, number 0, gains were small, so we halved the noise. Then we looked at 16 samples that are\n"
+        "not among these (1000 to 1015), and changed nothing. The gallery page shows the sample with the median gain of anchoring for\n"
+        f"the laboratory shift, which is number {shown(table)}. All rows are in [a table](hospital_13.csv). `scripts/hospital_13.py --samples {n}` computes it again, and\n"
         "`scripts/hospital_13.py` writes this page from it.",
     ]
     return "\n".join(parts) + "\n"

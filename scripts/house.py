@@ -14,17 +14,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "anchortm"
 
-# From top to bottom: a room imports only from rooms above it. The rooms of one floor do one kind of work.
+# From top to bottom: a room imports only from rooms above it. The rooms of a floor do the same kind of work.
 FLOORS = {
     "helpers": ("_typing", "_messages", "exceptions", "_util", "kernels", "datasets"),
-    "what a model is made of": ("links", "families", "bases"),
-    "what users give": ("inputs",),
-    "the fit": ("engine.rows", "engine", "backends"),
-    "what a fit tells": ("plotting", "predict", "scores", "inference"),
-    "what users hold": ("models",),
-    "what users ask": ("selection", "diagnostics", "newplace", "federated"),
-    "to compare with": ("competitors", "simulate"),
-    "ways in and out": ("saving", "reproduce", "survey", "bench", "cli"),
+    "building blocks": ("links", "families", "bases"),
+    "input": ("inputs",),
+    "fitting": ("engine.rows", "engine", "backends"),
+    "results of a fit": ("plotting", "predict", "scores", "inference"),
+    "models": ("models",),
+    "analyses": ("selection", "diagnostics", "newplace", "federated"),
+    "comparison": ("competitors", "simulate"),
+    "files, studies, command line": ("saving", "reproduce", "survey", "bench", "cli"),
 }
 ORDER = [room for rooms in FLOORS.values() for room in rooms]
 OUTSIDE = (
@@ -47,9 +47,9 @@ DELEGATES: dict[tuple[str, str], str] = {
 MOST_LINES = 449
 MOST_BRANCHES = 15
 MOST_METHODS = 25
-MOST_ROOMS = 9  # whose functions one fit calls: eight, and the compiled kernels
-# files of these rooms: four are for the compiled loops and their counterparts, and each part of a model has one, which
-# is asked whether it is wanted
+MOST_ROOMS = 9  # rooms whose functions one fit calls: eight, and the compiled kernels
+# modules that one fit visits: four are for the compiled loops and their counterparts; each part of a model has one too,
+# because the fit asks it whether it is wanted
 MOST_MODULES = 62
 REASON = "# house: "  # begins a comment that gives the reason for an exception, "# house: long because ..."
 
@@ -57,11 +57,12 @@ OF_TUPLES = {"_replace", "_asdict", "_fields", "_make"}  # public names of named
 
 HEAD = """# The house
 
-A room is a package or module of `src/anchortm`. Data walks through the rooms from top to bottom. A room imports only
-from rooms above it and never uses private names of another package. This page and its picture are made from the source
-tree, and tests check the rules.
+This page is a map of the code. A room is a package or module of `src/anchortm`, and the rooms of a floor do the same
+kind of work. Data moves through the rooms from top to bottom. A room imports only from rooms above it, and never uses
+private names of another package. A script makes this page and its picture from the source tree, and tests check the
+rules.
 
-![The rooms of the house with their jobs and files, floor by floor, from helpers to ways in and out](images/house.png)
+![The rooms of the house with their jobs and files, floor by floor, from helpers to the command line](images/house.png)
 
 """
 
@@ -99,7 +100,7 @@ def homes(trees: dict[str, ast.Module]) -> dict[str, str]:
 
 
 def imported(tree: ast.Module) -> set[str]:
-    """Return what a module imports from this package, by dotted names that may end in a name inside a module.
+    """Return what a module imports from this package, as dotted names that may end in a name inside a module.
 
     Imports inside functions count, and so does ``importlib.import_module("anchortm.x")``.
     """
@@ -116,7 +117,7 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def against_the_order(trees: dict[str, ast.Module]) -> list[str]:
-    """Return the imports that point down the order, but for the delegates."""
+    """Return the imports that point down the order, except those of the delegates."""
     home = homes(trees)
     found = []
     for name, tree in trees.items():
@@ -148,7 +149,7 @@ def _defined(tree: ast.Module) -> Iterator[str]:
 
 
 def _used(tree: ast.Module) -> Iterator[str]:
-    """Yield the attributes that a module takes of objects other than itself, and the names it imports from others."""
+    """Yield the attributes that a module uses of other objects, and the names that it imports from other modules."""
     outside = {
         (alias.asname or alias.name).split(".")[0]
         for node in ast.walk(tree)
@@ -188,7 +189,7 @@ def private_uses(trees: dict[str, ast.Module]) -> list[str]:
 
 
 def complexity(function: ast.AST) -> int:
-    """Return the number of ways through a function: 1, and 1 for each branch, condition, loop and comprehension."""
+    """Return the complexity of a function: 1, plus 1 for each branch, condition, loop and comprehension."""
     ways = 1
     for node in ast.walk(function):
         if isinstance(node, ast.If | ast.IfExp | ast.For | ast.While | ast.ExceptHandler | ast.Assert | ast.match_case):
@@ -203,12 +204,12 @@ def complexity(function: ast.AST) -> int:
 
 
 def _excused(lines: list[str], number: int, kind: str) -> bool:
-    """Return whether the line of a definition, or the one above it, gives the reason for an exception."""
+    """Return whether the line of a definition, or the line above it, gives a reason for the exception."""
     return any(f"{REASON}{kind} because " in line for line in lines[max(0, number - 2) : number])
 
 
 def oversized(trees: dict[str, ast.Module], lines: dict[str, list[str]]) -> list[str]:
-    """Return modules, functions and classes above the limits that give no reason."""
+    """Return modules, functions and classes that exceed a limit without giving a reason."""
     found = []
     for name, tree in trees.items():
         if len(lines[name]) > MOST_LINES and not any(f"{REASON}long because " in line for line in lines[name]):

@@ -12,17 +12,17 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "evidence" / "new_places.md"
 START = """# Was the advice right?
 
-`assess` tells you what to do at a new place, from the places you have. Was it right on real data? For each data set we held back some places. We computed the
-answer from the other places and from the covariates of the held-back rows, and only then looked at the outcomes. The months and the neighbourhoods were known
-when the rule was made, so they test it only in part. The towns and the centres were chosen before their numbers were computed.
+`assess` advises you what to do at a new place, using only the places you have. Is its advice right on real data? For each data set we held back some places. We
+ran `assess` on the other places and the covariates of the held-back rows, and only then looked at the outcomes. We knew the months and the neighbourhoods when
+we made the rule, so they are only a partial test. We chose the towns and the centres before their numbers were computed.
 
-The advice to anchor was right wherever it was given. Where the training places do not decide, some strategy would often have gained, but not always the
-same one: anchoring at the expensive end of Ames, a wider spread at its cheap end and in Boston. Outcomes of the new place helped in all of these cases.
+Wherever `assess` advised anchoring, it was right. Where the training places do not decide, some strategy would often have gained, but not always the same
+one: anchoring in the expensive neighbourhoods of Ames, a wider spread in the cheap ones and in Boston. Outcomes of the new place helped in all of these cases.
 
-| data | held back | what the training places say | what the held-back places show | does it agree? |
+| data | held back | advice from the training places | result at the held-back places | do they agree? |
 |---|---|---|---|---|
 """
-WORDS = {True: "yes", False: "no", None: "it was open"}
+WORDS = {True: "yes", False: "no", None: "undecided"}
 
 
 def row(case: Case, found: Assessment) -> str:
@@ -54,8 +54,9 @@ def page(n_jobs: int | None = None) -> str:
     """Return the page."""
     found = [(case, answer(case, n_jobs)) for case in cases()]
     ending = (
-        "\n`gain` is the mean log-likelihood per row minus that of maximum likelihood, `mae` the mean absolute error of medians, `coverage` that of 90 %\n"
-        'intervals. "anchored" is tuned on the training places, "anchored(10)" is fixed; "recalibrated(10)" is maximum\nlikelihood shifted by 10 outcomes of the new places, at their other rows.\n'
+        "\n`gain` is the mean log-likelihood per row minus that of maximum likelihood, `mae` is the mean absolute error of medians, and `coverage` is the\n"
+        'coverage of 90 % intervals. "anchored" is tuned on the training places, and "anchored(10)" has xi fixed at 10. "recalibrated(10)" is maximum\n'
+        "likelihood with a shift estimated from 10 outcomes of the new places, evaluated at their other rows.\n"
     )
     return START + "".join(row(*one) for one in found) + ending + "".join(part(*one) for one in found)
 

@@ -63,7 +63,7 @@ def draw() -> Figure:
     last = 1 - len(FLOORS)
     ax.annotate("", (0.1, last), (0.1, HEIGHT), arrowprops={"arrowstyle": "-|>", "color": "0.4", "lw": 1.5})
     way = {"rotation": 90, "ha": "right", "va": "center", "fontsize": 8.5}
-    ax.text(0.04, (last + HEIGHT) / 2, "data walks down, imports look up", **way)
+    ax.text(0.04, (last + HEIGHT) / 2, "data moves down, imports point up", **way)
     ax.set(xlim=(-0.2, LEFT + WIDTH + 0.05), ylim=(last - 0.05, HEIGHT + 0.05))
     ax.axis("off")
     figure.tight_layout(pad=0.2)

@@ -233,8 +233,8 @@ def test_a_fitted_model_predicts_and_is_saved(tmp_path: Any) -> None:
     ("model", "formula", "match"),
     [
         (atm.CoxPH(), "Surv(time, event) ~ x | site", "risk sets need the order"),
-        (atm.NormalLinear(xi=np.inf), "y ~ x | site", "finite number from 0"),
-        (atm.NormalLinear(xi=-0.2), "y ~ x | site", "finite number from 0"),
+        (atm.NormalLinear(xi=np.inf), "y ~ x | site", "finite number of at least 0"),
+        (atm.NormalLinear(xi=-0.2), "y ~ x | site", "finite number of at least 0"),
         (atm.ContinuousLogit(), "y ~ s(x) | site", "knots are quantiles"),
         (atm.ContinuousLogit(), "y ~ bs(x, 4) | site", "learn from the rows"),
         (atm.ContinuousLogit(), "y ~ . | site", "a dot stands for"),

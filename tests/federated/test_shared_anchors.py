@@ -87,5 +87,5 @@ def test_shared_anchors_need_the_consent_of_the_study() -> None:
     assert "does not say that sites share anchors" in answer.fields["reason"]
     with pytest.raises(InputError, match="anchor_intercept=True"):
         coordinator(DATA, "y ~ x | distance", across=True).fit(atm.NormalLinear(anchor_intercept=False), xi=1.0)
-    with pytest.raises(InputError, match="finite number from 0"):
+    with pytest.raises(InputError, match="finite number of at least 0"):
         coordinator(DATA, "y ~ x | year", across=True).fit(atm.NormalLinear(), xi=np.inf)

@@ -401,7 +401,7 @@ def test_the_bootstrap_fits_resampled_environments() -> None:
     np.testing.assert_array_equal(quantiles.estimate[:, 0], model.predict(columns[:5], offset=OFFSET[:5]))
     with pytest.raises(InputError, match="must lie between 0 and 1"):
         model.confidence_band(columns[:5], [1.5], "ppf", uncertainty=refits, offset=OFFSET[:5])
-    with pytest.raises(InputTypeError, match="boosting cannot be combined with the sandwich"):
+    with pytest.raises(InputTypeError, match="boosting cannot be combined with sandwich standard errors"):
         model.confidence_band(columns[:5], points, uncertainty="sandwich", offset=OFFSET[:5])
     with pytest.raises(InputTypeError, match="what bootstrap"):
         model.confidence_band(columns[:5], points, uncertainty=np.eye(3).tolist(), offset=OFFSET[:5])

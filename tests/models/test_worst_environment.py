@@ -304,9 +304,9 @@ def test_what_cannot_be_asked(boston: pd.DataFrame, wine: pd.DataFrame, tmp_path
         atm.WorstEnvironment(worst).fit(*rows, environments=boston.town)
     for bad, message in (
         (atm.CoxPH(), "partial likelihood"),
-        (atm.NormalLinear(scale="rm"), "one scale"),
+        (atm.NormalLinear(scale="rm"), "a single scale"),
         (atm.NormalLinear(l1=0.1), "use l2"),
-        (atm.NormalLinear(tail=0.5), "no anchor penalty"),
+        (atm.NormalLinear(tail=0.5), "tail changes the anchor penalty"),
     ):
         y = atm.Surv(boston.cmedv, boston.cmedv < 50) if isinstance(bad, atm.CoxPH) else boston.cmedv
         with pytest.raises((InputError, InputTypeError), match=message):

@@ -37,7 +37,7 @@ QUESTIONS = (
     "places",
 )
 
-# what messages call them
+# their names in messages
 NAMES = {
     "strata": "strata",
     "varying": "varying effects",
@@ -70,160 +70,178 @@ NAMES = {
     "searches": "searches for xi",
     "score_test": "score tests",
     "invariance": "invariance tests",
-    "sandwich": "the sandwich",
+    "sandwich": "sandwich standard errors",
     "bands": "confidence bands",
     "saving": "saving",
     "places": "shifts between places",
 }
-# kinds of models, tables and learners, and questions; a wrong combination of two of them is a type error
+# kinds of models, tables, learners and questions: an impossible pair of two of these is a type error
 KINDS = {"partial", "mean", "batches", "sites", "boosting", *QUESTIONS}
 
-_ONE_SCALE = "random effects are implemented for one scale; leave one of them out"
+_ONE_SCALE = "random effects are implemented for models with a single scale; leave one of the two out"
 _NO_BASELINE = "a partial likelihood does not estimate a baseline; use ProportionalHazards"
 _MEAN = (
     "a generalised linear model has no baseline in y; use CountRegression, OrdinalRegression or ContinuousProbit, or "
     "put the stratum among the covariates, as C(stratum)"
 )
 _CLUSTERS_APART = (
-    "the integral over the effects of a cluster needs all its rows at once, and rows of a cluster may be in several "
-    "batches; read the table into memory first, or give the clusters as anchors"
+    "the integral over the effects of a cluster needs all its rows at once, but they may be in several batches; read "
+    "the table into memory first, or give the clusters as anchors"
 )
-_NOT_NEGATIVE = "xi below 0 is implemented without random effects and penalties on coefficients; set xi to 0 or more"
+_NOT_NEGATIVE = "xi below 0 does not support random effects or penalties on coefficients; set xi to 0 or more"
 
 _TARGET_IS_XI = (
-    "the mean and the covariance at the target replace xi, and there is nothing to choose; fit the model once, or "
-    "leave the target out"
+    "the mean and the covariance at the target replace xi, so there is no xi to choose; fit the model once, or leave "
+    "the target out"
 )
 _FORM = (
-    "the penalty depends on the covariance of the anchors in ways that the formulas do not cover; use the bootstrap, "
-    "or leave it out"
+    "the formulas do not cover how the penalty of a target or of proxies depends on the covariance of the anchors; use "
+    "the bootstrap, or leave the target or the proxies out"
 )
 _FORMS = ("target", "proxies")
 
+_OTHER_LAW = "so the test statistic does not have its reference distribution"
 _PENALISED = (
-    "a penalty moves coefficients away from where their scores are 0, so that the statistic does not have its "
-    "distribution; set the penalty to 0, or choose xi by a search"
+    f"a penalty moves coefficients away from where their scores are 0, {_OTHER_LAW}; set the penalty to 0, or "
+    "choose xi by a search"
 )
 
-_KINKED = "the loss has kinks, so its minimum is not normally distributed, even with many rows; use kind='bootstrap'"
+_KINKED = "the loss has kinks, so its minimiser is not normally distributed, even with many rows; use kind='bootstrap'"
 
 _APART = "the rows of other sites are not available"
 _AT_SITES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "sites",
         ("smooth",),
-        "knots are quantiles, and an exact quantile is the value of a row; write powers such as I(x**2)",
+        "knots are quantiles, and an exact quantile is the value of a row; use powers such as I(x**2)",
     ),
     (
         "sites",
         ("environment_weights", "anchor_weights"),
-        "weights of environments that depend on all sites are not implemented; leave them out",
+        "weights that depend on the environments of all sites are not implemented; leave them out",
     ),
     (
         "sites",
         ("tail", "worst"),
-        "the loss of single environments would have to leave their sites; leave it out",
+        "sites would have to reveal the loss of single environments; fit without it",
     ),
-    ("sites", ("target", "proxies"), "it is implemented for rows in memory; leave it out"),
+    ("sites", ("target", "proxies"), "targets and proxies need the rows in memory; leave them out"),
     (
         "sites",
         ("wide",),
-        "a level of a factor needs at least 5 rows at a site, and a factor at most 40 levels; merge levels",
+        "each level of a factor needs at least 5 rows at a site, and a factor can have at most 40 levels; merge levels",
     ),
-    ("sites", ("boosting",), f"each split of a tree needs the rows of its node, and {_APART}; fit a linear model"),
+    ("sites", ("boosting",), f"each split of a tree needs the rows of its node, but {_APART}; fit a linear model"),
     (
         "sites",
         ("partial",),
-        f"risk sets need the order of all rows, and {_APART}; use ProportionalHazards",
+        f"risk sets need the order of all rows, but {_APART}; use ProportionalHazards",
     ),
     (
         "sites",
         ("infinite", "negative"),
-        "sites send |t|^2 in place of t, which the ends of the path need; set xi to a finite number from 0",
+        "xi = inf and xi below 0 need t, but sites send |t|^2; set xi to a finite number of at least 0",
     ),
-    ("sites", ("bootstrap",), f"it draws rows again, and {_APART}; use kind='sandwich'"),
+    ("sites", ("bootstrap",), f"the bootstrap resamples rows, but {_APART}; use kind='sandwich'"),
     (
         "sites",
         ("searches",),
-        "they split the rows; leave out sites with Coordinator.leave_one_site_out, and choose xi from its table",
+        "searches split the rows; use Coordinator.leave_one_site_out, and choose xi from its table",
     ),
-    ("sites", ("score_test", "invariance"), f"it needs the residuals of rows, and {_APART}; compare left-out sites"),
-    ("sites", ("places",), f"they are estimated from h of left-out rows, and {_APART}; compare left-out sites"),
+    (
+        "sites",
+        ("score_test", "invariance"),
+        f"the test needs the residuals of all rows, but {_APART}; compare left-out sites",
+    ),
+    ("sites", ("places",), f"shifts are estimated from h of left-out rows, but {_APART}; compare left-out sites"),
 )
 
-# pairs that cannot be combined, with the reason and what to do
+# pairs that cannot be combined, each with the reason and the remedy
 REASONS: dict[frozenset[str], str] = {
     frozenset(pair): reason
     for first, others, reason in (
         ("score_test", ("l1", "l2", "smooth"), _PENALISED),
         ("target", ("infinite", "negative", "path", "left_out", "searches"), _TARGET_IS_XI),
-        ("target", ("proxies",), "the covariance of a target is for anchors without errors; leave one of them out"),
+        ("target", ("proxies",), "the covariance at a target assumes anchors without errors; leave one of the two out"),
         (
             "proxies",
             ("infinite", "negative"),
-            "the penalty of proxies needs a finite xi from 0; set xi to such a number",
+            "the penalty of proxies needs a finite xi of at least 0; set xi to such a number",
         ),
         *((form, ("sandwich", "score_test", "invariance"), _FORM) for form in _FORMS),
         *(
-            (form, ("scale", "random"), "it is implemented for the shift of h; leave one of them out")
+            (
+                form,
+                ("scale", "random"),
+                "targets and proxies are implemented for the shift of h only; leave one of the two out",
+            )
             for form in _FORMS
         ),
-        *((form, ("mean", "partial", "boosting"), "it is for transformation models; leave it out") for form in _FORMS),
-        *((form, ("batches",), "it is implemented for rows in memory; read the table first") for form in _FORMS),
+        *(
+            (form, ("mean", "partial", "boosting"), "targets and proxies are for transformation models; leave them out")
+            for form in _FORMS
+        ),
+        *(
+            (form, ("batches",), "targets and proxies need the rows in memory; read the table into memory first")
+            for form in _FORMS
+        ),
         (
             "target",
             ("places",),
-            "predictions are already those of one target, not of an average over places; leave one of them out",
+            "predictions are already for one target, not for an average over places; leave one of the two out",
         ),
         (
             "invariance",
             ("l1", "l2", "smooth"),
-            "a penalty moves coefficients away from where residuals and covariates are uncorrelated, so that the "
-            "statistic does not have its distribution; set the penalty to 0, and write bs(x, 4) for s(x)",
+            "a penalty moves coefficients away from where residuals and covariates are uncorrelated, "
+            f"{_OTHER_LAW}; set the penalty to 0, and write bs(x, 4) for s(x)",
         ),
         (
             "invariance",
             ("scale",),
-            "residuals of a scaled baseline do not have mean 0, so that the statistic does not have its distribution; "
-            "use strata or varying effects",
+            f"residuals of a scaled baseline do not have mean 0, {_OTHER_LAW}; use strata or varying effects",
         ),
         (
             "invariance",
             ("random",),
-            "the variance of the statistic is that of independent rows, and rows of a cluster are not; leave the "
-            "random effects out, or take one row of each cluster",
+            "the variance of the statistic assumes independent rows, and rows of a cluster are dependent; leave the "
+            "random effects out, or keep one row of each cluster",
         ),
         (
             "invariance",
             ("boosting",),
-            "boosting stops before its residuals are uncorrelated with the covariates, so that the statistic does not "
-            "have its distribution; test a linear model, with bs(x, 4) for curves",
+            f"boosting stops before its residuals are uncorrelated with the covariates, {_OTHER_LAW}; test a linear "
+            "model, with bs(x, 4) for curves",
         ),
         (
             "invariance",
             ("batches",),
-            "environments are regressed on the covariates, which needs all rows at once; read the table into memory "
-            "first",
+            "the test regresses environments on the covariates, which needs all rows at once; read the table into "
+            "memory first",
         ),
         (
             "sandwich",
             ("l1",),
-            "a coefficient that may be exactly 0 does not have a normal distribution, even with many rows; use "
-            "kind='bootstrap', or fit the selected covariates without l1 to other rows",
+            "a coefficient that may be exactly 0 is not normally distributed, even with many rows; use "
+            "kind='bootstrap', or refit the selected covariates without l1 to other rows",
         ),
         (
             "environment_weights",
             ("score_test", "invariance"),
-            "the scores of weighted environments do not have the weighted information as their variance; leave "
-            "environment_weights out, because the test asks about the residuals of all rows",
+            "with weighted environments, the variance of the scores is not the weighted information; leave "
+            "environment_weights out, because the test is about the residuals of all rows",
         ),
         (
             "negative",
             ("environment_weights", "anchor_weights"),
-            "the loss stays bounded for xi from -1/2 if each row counts alike; set xi to 0 or more",
+            "the loss is bounded for xi from -1/2 on if all rows count the same; set xi to 0 or more",
         ),
-        ("scale", ("negative",), "xi below 0 is implemented for one scale; set xi to 0 or more"),
-        ("negative", ("strata", "varying"), "xi below 0 is implemented for one baseline; set xi to 0 or more"),
+        ("scale", ("negative",), "xi below 0 is implemented for models with a single scale; set xi to 0 or more"),
+        (
+            "negative",
+            ("strata", "varying"),
+            "xi below 0 is implemented for models with a single baseline; set xi to 0 or more",
+        ),
         ("random", ("scale",), _ONE_SCALE),
         (
             "random",
@@ -235,60 +253,79 @@ REASONS: dict[frozenset[str], str] = {
         (
             "target",
             ("environment_weights", "anchor_weights", "tail", "worst"),
-            "a target is implemented for numeric anchors whose rows count alike; leave one of them out",
+            "a target is implemented for numeric anchors and rows that all count the same; leave one of the two out",
         ),
         (
             "proxies",
             ("environment_weights", "anchor_weights", "tail", "worst"),
-            "proxies are implemented for numeric anchors whose rows count alike; leave one of them out",
+            "proxies are implemented for numeric anchors and rows that all count the same; leave one of the two out",
         ),
-        ("tail", ("scale",), "residuals of the scale are penalised in all environments; leave one of them out"),
-        ("tail", ("l1",), "kinks of coefficients and of environments are not implemented together; use l2"),
+        ("tail", ("scale",), "the residuals of the scale are penalised in all environments; leave one of the two out"),
+        ("tail", ("l1",), "the solver does not support the kinks of l1 and of tail together; use l2"),
         ("tail", ("negative",), "xi below 0 removes the penalty of all environments; set xi to 0 or more"),
         ("tail", ("boosting",), "trees are grown on the penalty of all environments; leave tail out"),
         ("tail", ("sandwich",), _KINKED),
         ("worst", ("sandwich",), _KINKED),
-        ("worst", ("environment_weights", "anchor_weights"), "losses are taken by place; use its own weights="),
-        ("worst", ("tail",), "a worst-case fit has no anchor penalty, and tail is a share of it; leave tail out"),
-        ("worst", ("scale", "random"), "the loss of a place is implemented for rows with one scale and no clusters"),
-        ("worst", ("l1",), "kinks of coefficients and of places are not implemented together; use l2"),
+        (
+            "worst",
+            ("environment_weights", "anchor_weights"),
+            "WorstEnvironment weights places; use its argument weights=",
+        ),
+        ("worst", ("tail",), "tail changes the anchor penalty, and a worst-case fit has none; leave tail out"),
+        (
+            "worst",
+            ("scale", "random"),
+            "the loss of a place is implemented for a single scale and no clusters; leave one of the two out",
+        ),
+        ("worst", ("l1",), "the solver does not support the kinks of l1 and of the worst case together; use l2"),
         ("worst", ("partial",), "a partial likelihood is not a sum over places; use ProportionalHazards"),
-        ("worst", ("boosting",), "trees are grown on the loss of all places; boost the model itself"),
-        ("worst", ("path", "searches", "infinite", "negative"), "it has no xi; compare it with an anchored model"),
-        ("worst", ("score_test", "invariance"), "scores are 0 at the maximum-likelihood fit; test the model itself"),
+        ("worst", ("boosting",), "trees are grown on the loss of all places; boost the model without WorstEnvironment"),
+        (
+            "worst",
+            ("path", "searches", "infinite", "negative"),
+            "a worst-case fit has no xi; compare it with an anchored model",
+        ),
+        (
+            "worst",
+            ("score_test", "invariance"),
+            "the test needs scores of 0, as at the maximum-likelihood fit; test the model without WorstEnvironment",
+        ),
         ("partial", ("varying", "scale"), _NO_BASELINE),
         ("partial", ("random",), "frailties are not implemented for a partial likelihood; use ProportionalHazards"),
-        ("partial", ("batches",), "risk sets need all rows at once; read the table first, or use ProportionalHazards"),
+        (
+            "partial",
+            ("batches",),
+            "risk sets need all rows at once; read the table into memory first, or use ProportionalHazards",
+        ),
         ("mean", ("strata", "varying", "scale"), _MEAN),
-        ("mean", ("batches",), "it is implemented for rows in memory; read the table into memory first"),
+        ("mean", ("batches",), "AnchorGLM needs the rows in memory; read the table into memory first"),
         ("batches", ("random",), _CLUSTERS_APART),
         (
             "batches",
             ("places",),
-            "they are estimated from h of left-out rows, which must be available; read the table into memory first",
+            "shifts are estimated from h of left-out rows, which must be in memory; read the table into memory first",
         ),
         ("boosting", ("scale",), "trees that change the scale of h are not implemented; use strata or varying effects"),
         ("boosting", ("random",), "trees with random effects are not implemented; give the clusters as anchors"),
-        ("boosting", ("l1",), "boosting selects covariates by the splits of its trees; leave it out, or use l2"),
+        ("boosting", ("l1",), "boosting selects covariates by the splits of its trees; leave l1 out, or use l2"),
         ("boosting", ("partial",), "a partial likelihood is not a sum over rows; use ProportionalHazards"),
         ("boosting", ("batches",), "each split of a tree needs the rows of its node; read the table into memory first"),
         (
             "boosting",
             ("infinite",),
-            "in the limit residuals must be uncorrelated with the anchors, and a sum of a few trees does not "
+            "at xi = inf residuals must be uncorrelated with the anchors, and a sum of a few trees does not "
             "guarantee this; set xi to a large finite number",
         ),
         (
             "boosting",
             ("sandwich",),
-            "trees are chosen from the data, so that f has no asymptotic covariance; use bootstrap() and "
-            "confidence_band()",
+            "trees are chosen from the data, so f has no asymptotic covariance; use bootstrap() and confidence_band()",
         ),
         (
             "boosting",
             ("score_test",),
-            "boosting stops before the scores of its trees are 0, so that the statistic does not have its "
-            "distribution; compare left-out environments, or test a linear model",
+            f"boosting stops before the scores of its trees are 0, {_OTHER_LAW}; compare left-out environments, or "
+            "test a linear model",
         ),
         *_AT_SITES,
     )
@@ -313,7 +350,7 @@ def why_not(first: str, second: str) -> str | None:
     --------
     >>> from anchortm.inputs.parts import why_not
     >>> why_not("scale", "random")
-    'random effects are implemented for one scale; leave one of them out'
+    'random effects are implemented for models with a single scale; leave one of the two out'
     >>> why_not("strata", "varying") is None
     True
     """

@@ -21,8 +21,8 @@ def conclusions(found: Findings) -> list[tuple[str, list[str]]]:
     """Return the conclusions: pairs of a heading and its sentences."""
     return [
         ("The short answer", [*_gains(found), *_near_far(found), *_width(found), *_labels(found)]),
-        ("For those who choose xi", [*_choosing(found), *_hard(found), *_predictors(found), *_alarm(found)]),
-        ("What the tools promise", [*_advice(found), *_conformal(found)]),
+        ("If you choose xi", [*_choosing(found), *_hard(found), *_predictors(found), *_alarm(found)]),
+        ("Do `assess` and conformal sets work?", [*_advice(found), *_conformal(found)]),
     ]
 
 
@@ -37,7 +37,7 @@ def _verdict(mean: float, ends: tuple[float, float]) -> str:
     span = f"{middle} per row on average, {limit.INTERVAL:.0%} interval {low} to {high}"
     if ends[0] > 0.0:
         return f"gains ({span})"
-    return f"loses ({span})" if ends[1] < 0.0 else f"neither gains nor loses by more than chance ({span})"
+    return f"loses ({span})" if ends[1] < 0.0 else f"neither clearly gains nor loses ({span})"
 
 
 def _gains(found: Findings) -> list[str]:
@@ -49,10 +49,14 @@ def _gains(found: Findings) -> list[str]:
             f"**{where}**, tuned anchoring {_verdict(own['mean'], own['interval'])}. It is better than maximum likelihood on "
             f"{own['better']} of {own['sets']} data sets and worse on {own['worse']}"
         )
-        clear = f"; more than chance are {own['clearly better']} gains and {own['clearly worse']} losses"
+        clear = (
+            f"; {own['clearly better']} of these gains and {own['clearly worse']} of these losses are more than chance"
+        )
         best = table.drop(index="scikit-learn's gradient boosting", errors="ignore")["mean"]
         row = table.loc[best.idxmax()]
-        most = f" The largest mean gain has *{best.idxmax()}*, which {_verdict(row['mean'], row['interval'])}."
+        most = (
+            f" *{best.idxmax().capitalize()}* has the largest mean gain; it {_verdict(row['mean'], row['interval'])}."
+        )
         lines.append(text + (clear if design == "like" else "") + "." + most)
     return lines
 
@@ -63,9 +67,11 @@ def _near_far(found: Findings) -> list[str]:
     for name in ("widened", "anchored", "anchored(3)", "random-intercept", "boosted"):
         row = table.loc[STRATEGIES[name]]
         low, high = row["interval"]
-        sure = "more" if low > 0.0 else "less" if high < 0.0 else "neither more nor less, beyond chance,"
-        parts.append(f"*{STRATEGIES[name]}* gains {sure} at far ones ({row['near']:+.3f} near, {row['far']:+.3f} far)")
-    return [f"**Near and far environments**, of those left out one after another: {'; '.join(parts)}."]
+        more = "gains more at far environments"
+        less = "gains less at far environments"
+        sure = more if low > 0.0 else less if high < 0.0 else "shows no clear difference"
+        parts.append(f"*{STRATEGIES[name]}* {sure} ({row['near']:+.3f} near, {row['far']:+.3f} far)")
+    return [f"**Near and far environments**, left out one at a time: {'; '.join(parts)}."]
 
 
 def _paired(found: Findings, design: str, first: str, second: str) -> tuple[float, tuple[float, float]]:
@@ -83,8 +89,8 @@ def _width(found: Findings) -> list[str]:
         mean, ends = _paired(found, design, "anchored", "widened")
         share = f"{own['mostly width']} of the {own['gains on']} data sets on which anchoring gains"
         lines.append(
-            f"**Width.** {where}, wider predictions bring more than half of the gain on {share}. Against maximum likelihood "
-            f"with a tuned width, tuned anchoring {_verdict(mean, ends)}."
+            f"**Width.** {where}, wider predictions alone bring more than half of the gain on {share}. Compared with maximum "
+            f"likelihood with a tuned width, tuned anchoring {_verdict(mean, ends)}."
         )
     return lines
 
@@ -98,10 +104,10 @@ def _labels(found: Findings) -> list[str]:
         less = own[f"{m} outcomes"] < own["best without"] - limit.GAIN
         gain = own[f"{m} outcomes"]
         parts.append(
-            f"{m} outcomes gain {gain.mean():+.3f} on average (median {gain.median():+.3f}), more than the best strategy that needs "
-            f"none on {int(more.sum())} of {len(own)} data sets and less on {int(less.sum())}"
+            f"{m} outcomes gain {gain.mean():+.3f} on average (median {gain.median():+.3f}). They gain more than the best strategy "
+            f"without outcomes on {int(more.sum())} of {len(own)} data sets, and less on {int(less.sum())}."
         )
-    return [f"**Outcomes of the new place.** {'; '.join(parts)}. The best strategy is picked after the fact here."]
+    return [f"**Outcomes of the new place.** {' '.join(parts)} Here the best strategy is picked after the fact."]
 
 
 def _choosing(found: Findings) -> list[str]:
@@ -111,7 +117,7 @@ def _choosing(found: Findings) -> list[str]:
         for name in ("anchored, by the mean", "anchored(3)", "anchored+spread"):
             mean, ends = _paired(found, design, name, "anchored")
             own.append(f"*{STRATEGIES[name]}* {_verdict(mean, ends)}")
-        lines.append(f"{where}, compared with xi chosen by the default rule: {'; '.join(own)}.")
+        lines.append(f"{where}, compared with anchoring at the xi of the default rule: {'; '.join(own)}.")
     return lines
 
 
@@ -121,10 +127,11 @@ def _hard(found: Findings) -> list[str]:
     for name in ("widened", "anchored", "anchored, by the mean"):
         row = table.loc[(STRATEGIES[name], "q90")]
         parts.append(
-            f"*{STRATEGIES[name]}* {_verdict(row['mean'], row['interval'])}, better on {row['better']} and worse on {row['worse']}"
+            f"*{STRATEGIES[name]}* {_verdict(row['mean'], row['interval'])}, and is better on {row['better']} and worse on {row['worse']} of "
+            "the data sets"
         )
     return [
-        f"At the hard environments of each data set, by the 90 % quantile of the loss over environments left out: {'; '.join(parts)}."
+        f"At hard environments, measured by the 90 % quantile of the loss over the left-out environments: {'; '.join(parts)}."
     ]
 
 
@@ -134,10 +141,10 @@ def _predictors(found: Findings) -> list[str]:
     for design, where in WHERE.items():
         own = table[(table["design"] == design) & table["predicts"]]
         if own.empty:
-            lines.append(f"{where}, nothing that we tried ranks data sets by what anchoring gains on them.")
+            lines.append(f"{where}, nothing that we tried predicts on which data sets anchoring gains.")
             continue
         named = [f"{row['diagnostic']} ({row['rho']:+.2f})" for _, row in own.iterrows()]
-        lines.append(f"{where}, the gain of anchoring goes with: {'; '.join(named)} (rank correlations).")
+        lines.append(f"{where}, the gain of anchoring is correlated with: {'; '.join(named)} (rank correlations).")
     return lines
 
 
@@ -149,10 +156,10 @@ def _alarm(found: Findings) -> list[str]:
         yes, no = (own.loc[value] if value in own.index else None for value in (True, False))
         if yes is None or no is None:
             continue
-        gap = f"{int(yes['better'])} of {int(yes['size'])} data sets, and on {int(no['better'])} of {int(no['size'])} otherwise"
         lines.append(
-            f"Does the location diagnostic hold up on data it was not found on? {where}, anchoring gains where it is positive on {gap}; "
-            f"mean gains {yes['mean']:+.3f} and {no['mean']:+.3f}."
+            f"Does the location diagnostic work on data that we did not develop it on? {where}, anchoring gains on {int(yes['better'])} of "
+            f"{int(yes['size'])} data sets where the diagnostic is positive (mean gain {yes['mean']:+.3f}), and on {int(no['better'])} of "
+            f"{int(no['size'])} data sets where it is not ({no['mean']:+.3f})."
         )
     return lines
 
@@ -165,17 +172,17 @@ def _advice(found: Findings) -> list[str]:
         if own.empty:
             continue
         other = own[own["strategy"] != "ml"]
-        acted = f"It advises something else than maximum likelihood {len(other)} times of {len(own)}"
+        acted = f"In {len(other)} of {len(own)} cases it advises something other than maximum likelihood"
         if len(other):
             gains = other["gain"].dropna()
-            acted += f"; this gains {int((gains > 0.0).sum())} times and {gains.mean():+.3f} per row on average"
+            acted += f"; this gains in {int((gains > 0.0).sum())} cases, and {gains.mean():+.3f} per row on average"
         missed = own[(own["strategy"] == "ml") & (own["best"] > limit.GAIN)]
         kept = own[own["strategy"] == "ml"]
         few = own["recalibrated"].dropna()
         lines.append(
-            f"`assess`, with places {where}: {acted}. Where it keeps maximum likelihood, some strategy would have gained more than "
-            f"{limit.GAIN:g} {len(missed)} times of {len(kept)}, as seen afterwards ({_picked(kept)}). A few outcomes of the held-back places would "
-            f"have gained {few.mean():+.3f} on average."
+            f"**Advice of `assess`, for places {where}.** {acted}. In {len(missed)} of the {len(kept)} cases in which it keeps maximum likelihood, "
+            f"some strategy would have gained more than {limit.GAIN:g}, as we know afterwards ({_picked(kept)}). A few outcomes of the held-back "
+            f"places would have gained {few.mean():+.3f} on average."
         )
     return lines
 
@@ -183,7 +190,9 @@ def _advice(found: Findings) -> list[str]:
 def _picked(kept: pd.DataFrame) -> str:
     """Return what always taking one strategy would have brought where maximum likelihood was kept."""
     names = ("widened", "anchored", "anchored+spread")
-    return "always taking " + ", ".join(f"{STRATEGIES[name]} brings {kept[name].mean():+.3f}" for name in names)
+    return "using one strategy every time would bring: " + ", ".join(
+        f"*{STRATEGIES[name]}* {kept[name].mean():+.3f}" for name in names
+    )
 
 
 def _conformal(found: Findings) -> list[str]:
@@ -193,11 +202,11 @@ def _conformal(found: Findings) -> list[str]:
     kept: Any = finite["coverage"].mean() >= LEVEL - limit.COVERED
     word = "keep their promise" if kept else "do not keep their promise"
     less = len(own) - len(finite)
-    few = f" On {less} data sets there are too few environments, so that some sets are infinite." if less else ""
+    few = f" On {less} more data sets there are too few environments, so some sets are infinite." if less else ""
     return [
-        f"Conformal sets {word}: they cover {percent(float(finite['coverage'].mean()))} of the rows of new environments on average over "
-        f"{len(finite)} data sets ({limit.INTERVAL:.0%} interval {percent(ends[0])} to {percent(ends[1])}; promised {percent(LEVEL)}), the model's own "
-        f"intervals {percent(float(finite['model'].mean()))}.{few}",
-        f"The coverage of the sets is below {percent(LEVEL - 0.1)} on {int(np.sum(finite['coverage'] < LEVEL - 0.1))} data sets, that of the model's own "
-        f"intervals on {int(np.sum(finite['model'] < LEVEL - 0.1))}.",
+        f"**Conformal sets** {word}: they cover {percent(float(finite['coverage'].mean()))} of the rows of new environments on average over "
+        f"{len(finite)} data sets ({limit.INTERVAL:.0%} interval {percent(ends[0])} to {percent(ends[1])}; promised {percent(LEVEL)}). The model's own "
+        f"intervals cover {percent(float(finite['model'].mean()))}.{few}",
+        f"Coverage is below {percent(LEVEL - 0.1)} on {int(np.sum(finite['coverage'] < LEVEL - 0.1))} data sets for the conformal sets, and on "
+        f"{int(np.sum(finite['model'] < LEVEL - 0.1))} for the model's own intervals.",
     ]

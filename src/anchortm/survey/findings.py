@@ -34,11 +34,17 @@ TUNED = ("widened", "anchored", "anchored+spread", "random-intercept", "equal", 
 DRAWS = 4000
 LEAST = 8  # data sets, for a mean with an interval
 PREDICTORS: dict[str, tuple[str, Callable[[Record], Any]]] = {
-    "location": ("R2 of `location_shift`: mean residuals on mean covariates", lambda r: _of(r, "location", "r2")),
+    "location": (
+        "R2 of `location_shift`: mean residuals regressed on mean covariates",
+        lambda r: _of(r, "location", "r2"),
+    ),
     "location p": ("1 - p of `location_shift`", lambda r: _rest(_of(r, "location", "p"))),
-    "score": ("-log p of `score_test`: residuals depend on environments", lambda r: _log(_of(r, "score_test", "p"))),
+    "score": (
+        "-log p of `score_test`: dependence of residuals on environments",
+        lambda r: _log(_of(r, "score_test", "p")),
+    ),
     "places sd": ("standard deviation of shifts between environments", lambda r: r["labels"][-1]["gain"]),
-    "shift": ("shift of mean covariates, median environment", lambda r: _of(r, "shift", "median")),
+    "shift": ("shift of mean covariates in the median environment", lambda r: _of(r, "shift", "median")),
     "places": ("number of environments", lambda r: r["facts"]["places"]),
     "rows": ("rows of the median environment", lambda r: r["facts"]["median_rows"]),
 }

@@ -22,37 +22,37 @@ __all__ = ["load", "save", "write"]
 
 MOST_BYTES = 2**26
 DESIGNS = {
-    "like": "At a place like these: one environment left out after another",
+    "like": "At a place like these: environments left out one at a time",
     "further": "At a place further out: the outermost environments left out together",
 }
 CAPTIONS = {
-    "survey_strategies": "Each point is a data set, the black bar the median. Gains of less than 0.01, inside the first ticks, count as none.",
-    "survey_near_far": "Mean gain over data sets where one environment is left out, at environments near to all rows and far from them.",
+    "survey_strategies": "Each point is a data set, and the black bar is the median. Gains of less than 0.01, inside the first ticks, count as no gain.",
+    "survey_near_far": "Environments left out one at a time: mean gain over data sets at environments near to all rows and far from them.",
     "survey_width": "Each point is a data set. On the diagonal, wider predictions at the location of maximum likelihood bring the whole gain of anchoring.",
-    "survey_labels": "Each point is a data set, the black bar the median. The best strategy of the first column is chosen after the outcomes were seen.",
+    "survey_labels": "Each point is a data set, and the black bar is the median. In the first column, the best strategy is chosen after seeing the outcomes.",
 }
 ALTS = {
     "survey_strategies": "Gains of eleven strategies on all data sets in two panels: medians lie close to zero, with long tails to both sides",
-    "survey_near_far": "For each strategy its mean gain at near and at far environments, joined by a line",
-    "survey_width": "The gain of anchoring against the gain from the same width, in two panels",
+    "survey_near_far": "The mean gain of each strategy at near and at far environments, joined by a line",
+    "survey_width": "The gain of anchoring plotted against the gain from the same width, in two panels",
     "survey_labels": "Gains on all data sets from the best strategy and from 0, 5 and 20 outcomes of the new place",
 }
 HEAD = """# Does it help? A survey of {sets} data sets
 
-When does anchoring improve predictions at a place that gave no data? Nobody can answer this from one example, so we measured it on {sets} published data sets with
+When does anchoring improve predictions at a place without training data? One example cannot answer this. So we measured it on {sets} published data sets with
 {least} to {most} environments each: schools, hospitals, countries, years. [The rules](survey_rules.md), the list of data sets and the thresholds were fixed before any result
-was computed. {seen} data sets that we had looked at while we wrote the package are measured too, but the conclusions rest on the other {judged}.
+was computed. We had looked at {seen} of the data sets while writing the package. They are in the tables, but the conclusions rest on the other {judged}.
 
 """
 READING = """
 *How to read it.* A gain is the mean log-likelihood per row minus that of maximum likelihood, averaged over left-out environments: 0.01 is hardly visible, 0.1 is a
-lot. `better` and `worse` count the data sets with a gain above {gain:g} or below -{gain:g}; `clearly` those where it is more than chance over environments as well
-(p < {clear:g}, simultaneous over strategies). `crps` is the median change of the CRPS in percent, also for gradient boosting, whose predicted quantiles have no
-log-likelihood that could be compared.
+lot. `better / worse` counts the data sets with a gain above {gain:g} or below -{gain:g}. `clearly` counts those of them where the gain or loss is also more than chance over
+environments (p < {clear:g}, simultaneous over strategies). `crps` is the median change of the CRPS in percent. Gradient boosting has no other entry, because it predicts
+quantiles and so has no comparable log-likelihood.
 """
 HARD = """
-Environments are left out one after another; losses are minus the skill, and small environments do not count. This part was added after the first results, to judge the
-default rule for xi, which minimises this quantile, by what it is made for.
+Environments are left out one at a time. The loss is minus the skill, and small environments do not count. We added this part after the first results: the default rule
+for xi minimises the 90 % quantile, so it should be judged by this quantile too.
 """
 
 
@@ -104,11 +104,11 @@ def _text(found: Findings, link: str) -> str:
             parts.append(READING.format(gain=limit.GAIN, clear=limit.CLEAR))
     parts += [_picture(name, link) for name in ("survey_strategies", "survey_near_far")]
     parts.append("## Hard environments\n\n" + markdown(_hard(found)) + HARD)
-    parts.append("## Location or width?\n\n" + markdown(_width(found)) + _picture("survey_width", link))
+    parts.append("## How much of the gain is width?\n\n" + markdown(_width(found)) + _picture("survey_width", link))
     parts.append("## Outcomes of the new place\n\n" + _picture("survey_labels", link))
     parts.append("## What predicts a gain from anchoring?\n\n" + markdown(_predictors(found)))
     parts.append("\n" + markdown(_alarm(found)))
-    parts.append("## The advice of `assess`, tried on places that were held back\n\n" + markdown(_advice(found)))
+    parts.append("## The advice of `assess`, checked on held-back places\n\n" + markdown(_advice(found)))
     parts.append("## Where each strategy loses most\n\n" + markdown(_losses(found)))
     parts.append("## All data sets\n\n" + markdown(_all(found)))
     left = [record for record in found.records if "left_out" in record]
@@ -129,7 +129,7 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """Return a number with so many decimals and its sign; empty if it is not known."""
+    """Return a number with its sign and this many decimals; empty if it is not known."""
     return "" if pd.isna(value) else f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
@@ -181,7 +181,7 @@ def _width(found: Findings) -> pd.DataFrame:
         for _, row in own.iterrows()
     ]
     return pd.DataFrame(
-        rows, columns=["strategy", "design", "gains on", "of these mostly width", "median share of width"]
+        rows, columns=["strategy", "design", "gains on (data sets)", "mostly by width", "median share of width"]
     )
 
 
@@ -195,12 +195,12 @@ def _predictors(found: Findings) -> pd.DataFrame:
 
 
 def _alarm(found: Findings) -> pd.DataFrame:
-    words = {True: f"p < {limit.CLEAR:g} and R2 > 0", False: "not"}
+    words = {True: f"p < {limit.CLEAR:g} and R2 > 0", False: "otherwise"}
     rows = [
         [words[row["positive"]], row["design"], row["size"], row["better"], row["worse"], number(row["mean"])]
         for _, row in found.alarm().iterrows()
     ]
-    return pd.DataFrame(rows, columns=["location_shift says", "design", "data sets", "better", "worse", "mean gain"])
+    return pd.DataFrame(rows, columns=["`location_shift`", "design", "data sets", "better", "worse", "mean gain"])
 
 
 def _advice(found: Findings) -> pd.DataFrame:
@@ -223,8 +223,8 @@ def _advice(found: Findings) -> pd.DataFrame:
     columns = [
         "held back",
         "advice",
-        "how sure",
-        "times",
+        "confidence",
+        "cases",
         "mean gain",
         "better / worse",
         "anchored",

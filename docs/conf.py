@@ -31,7 +31,7 @@ extensions = [
     "model_pages",
 ]
 templates_path = ["_templates"]  # of the generated pages of the API
-exclude_patterns = ["_build", "_templates", "extensions", "pictures"]
+exclude_patterns = ["_build", "_templates", "extensions", "paper", "pictures"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = False
 default_role = "code"

@@ -153,7 +153,7 @@ class Stated:
     l2: float = 0.0
     smooth: float = 0.0
     bends: np.ndarray | None = None  # coefficients of curves
-    n_nodes: int = 50
+    n_nodes: int = 100
     tail: float = 1.0  # share of the worst environments in the penalty
     multipliers: np.ndarray | None = None  # of environments, which make the penalty of a tail smooth
     places: np.ndarray | None = None  # codes of environments that may have equal shares

@@ -280,9 +280,11 @@ def slow_h(rows: Stated, w: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.n
         value = gain * (rows.basis.rows(y) * rows._row_baselines(v)).sum(axis=1) + rows.sign * eta
         if not tau.size:
             return value
-        # of new clusters: h of the average over their effects, here for intercepts and two links
-        assert rows.link in ("cloglog", "logit")
+        # of new clusters: h of the average over their effects, here for intercepts and three links
+        assert rows.link in ("cloglog", "logit", "probit")
         assert rows.slope is None
+        if rows.link == "probit":  # a sum of normal variables is normal
+            return value / np.sqrt(1.0 + (tau**2).sum())
         x = np.linspace(-9.0, 9.0, 401)
         weights = np.exp(-0.5 * x**2) / np.exp(-0.5 * x**2).sum()
         spread = value[:, None] + np.sqrt((tau**2).sum()) * x

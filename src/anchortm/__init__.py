@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchortm import _moved
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 # name -> the module that holds it; loaded on first use, so that importing anchortm stays cheap
 _HOME = {

@@ -7,8 +7,6 @@ import pytest
 import yaml
 from paths import ROOT
 
-import anchortm
-
 HOME = "https://github.com/anchortm/anchortm"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
@@ -72,10 +70,6 @@ def test_addresses_are_stated_and_the_same_everywhere() -> None:
         assert (ROOT / urls[label].partition("/main/")[2]).exists()
     for file in ("README.md", "CITATION.cff", "SECURITY.md", "docs/conf.py", ".github/ISSUE_TEMPLATE/config.yml"):
         assert HOME in (ROOT / file).read_text(), file
-
-
-def test_the_version_is_the_same_everywhere() -> None:
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == anchortm.__version__
 
 
 def test_the_changelog_is_by_version() -> None:

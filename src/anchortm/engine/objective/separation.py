@@ -32,6 +32,7 @@ RANK_TOLERANCE = 1e-10
 SLACK_TOLERANCE = 1e-7
 GAIN_TOLERANCE = 1e-9
 LP_ROWS = 20_000
+FIRST_ROWS = 500  # a few hundred rows nearly always settle the question, in a tenth of the time
 MOST_ROUNDS = 20
 
 
@@ -226,19 +227,21 @@ def _sizes(rows: Array) -> Array:
 def _maximise(slack: Array, gain: Array, basis: Array, low: Array, high: Array) -> Array | None:
     """Return the direction with the largest gain, the sum of the slacks of all rows, or None if that is zero.
 
-    With many rows the programme starts from a sample of them and adds the rows that its solution violates.
+    The programme starts from a sample of the rows and adds the rows that its solution violates, the worst first.
     """
     inside = slack @ basis
     norms = np.abs(inside).max(axis=1)
     inside = inside[norms > 1e-12] / norms[norms > 1e-12, None]
     if inside.shape[0] == 0:
         return None
-    use = np.arange(0, inside.shape[0], max(1, inside.shape[0] // LP_ROWS))
+    use = _sample(inside, FIRST_ROWS)
     objective = gain @ basis
     objective /= max(float(np.abs(objective).max()), 1e-300)
     bounds = np.vstack([basis, -basis])
     limits = np.concatenate([high, -low])
-    for _ in range(MOST_ROUNDS):
+    for k in range(MOST_ROUNDS):
+        if k == MOST_ROUNDS // 2:  # adding what is violated does not settle it soon
+            use = np.union1d(use, _sample(inside, LP_ROWS))
         rows = inside[use]
         result = linprog(
             -objective,
@@ -250,8 +253,15 @@ def _maximise(slack: Array, gain: Array, basis: Array, low: Array, high: Array) 
         # a direction that gains reaches the box; without one, rounding may leave a short step
         if result.status != 0 or -result.fun <= GAIN_TOLERANCE or np.abs(basis @ result.x).max() < 1e-3:
             return None
-        broken = np.flatnonzero(inside @ result.x < -SLACK_TOLERANCE)
+        slacks = inside @ result.x
+        broken = np.flatnonzero(slacks < -SLACK_TOLERANCE)
         if broken.size == 0:
             return np.asarray(basis @ result.x)
-        use = np.union1d(use, broken[: LP_ROWS // 4])
+        worst = broken[np.argsort(slacks[broken], kind="stable")]
+        use = np.union1d(use, worst[: min(use.size, LP_ROWS // 4)])
     return None
+
+
+def _sample(rows: Array, most: int) -> NDArray[np.int64]:
+    """Return evenly spaced positions of rows, about as many as asked for."""
+    return np.arange(0, rows.shape[0], max(1, rows.shape[0] // most))

@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from place_worlds import world
 
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning
@@ -300,6 +301,24 @@ def test_tables_of_the_text_have_gains(found):
     for side, where in {"same": "on its side", "other": "on the other side"}.items():
         names = list(dict.fromkeys(frame.loc[frame.side == side, "environment"]))
         assert ", ".join(names[:4]) in outermost.partition(f" {where}")[0]
+
+
+def test_strategies_for_hard_places_are_named():
+    """If noise differs between places, a wider spread helps at the noisy ones; the text says so without advising it."""
+    found = atm.assess(atm.NormalLinear(), "y ~ x | place", world("noise differs", 16, 40, 1), **FEW)
+    skill = -found.comparison.table().query("design == 'like'").set_index("strategy")["q90"]
+    assert skill["widened"] - skill["ml"] > 0.01
+    assert found.recommendation.like.strategy == "ml"
+    assert f"'widened' has the most skill there ({skill['widened']:+.3f}, " in found.hard_sentence
+    assert f"maximum likelihood {skill['ml']:+.3f})" in found.hard_sentence
+    assert found.hard_sentence in " ".join(repr(found).split())
+    assert found.hard_sentence in found.to_dict()["comparison"]["remarks"]
+
+
+@pytest.mark.parametrize(("kind", "places"), [("nothing", 16), ("noise differs", 5)])
+def test_no_strategy_for_hard_places_is_named_without_reason(kind, places):
+    found = atm.assess(atm.NormalLinear(), "y ~ x | place", world(kind, places, 40, 1), **FEW)
+    assert found.hard_sentence == ""
 
 
 def test_one_word_for_places(found, new):

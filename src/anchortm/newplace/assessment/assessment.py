@@ -31,6 +31,7 @@ from anchortm.newplace.assessment.text import lines_of, page_of_text
 from anchortm.newplace.assessment.views import Effects, Views
 from anchortm.newplace.assessment.words import need_sentence, signed
 from anchortm.newplace.comparison import Comparison
+from anchortm.newplace.paired import FEWEST as FEWEST_PAIRED
 from anchortm.selection.further import GAIN
 
 __all__ = ["Assessment"]
@@ -117,6 +118,23 @@ class Assessment:
         """Return whether a large xi moves coefficients or only widens predictions, in words; None if unknown."""
         found = self.evidence.identification
         return None if found is None else str(found.sentence)
+
+    @property
+    def hard_sentence(self) -> str:
+        """Return which other strategy does better at hard places, in words; empty if none does or places are few."""
+        table = self.comparison.table().query("design == 'like' and strategy != 'null'").set_index("strategy")
+        skill = -table["q90"].dropna()
+        ranked = int((~self.sites.small).sum())
+        if ranked < FEWEST_PAIRED or "ml" not in skill:
+            return ""
+        best, advice = str(skill.idxmax()), self.recommendation.like
+        if skill[best] - skill["ml"] <= GAIN or (advice is not None and best == advice.strategy):
+            return ""
+        return (
+            f"If hard places matter most to you: {best!r} has the most skill there ({signed(skill[best], 3)}, maximum "
+            f"likelihood {signed(skill['ml'], 3)}). It is the best of {len(skill)} strategies and not tested, so "
+            "expect less."
+        )
 
     @property
     def labels_sentence(self) -> str:

@@ -206,6 +206,7 @@ def _comparison(found: Assessment, rows: bool) -> dict[str, Any]:
         "strategies": [{"name": name, "about": STRATEGIES[name].about if name in STRATEGIES else ""} for name in names],
         "remarks": [line.replace(" environments: ", " places: ") for line in comparison.remarks],
     }
+    made["remarks"] += [found.hard_sentence] if found.hard_sentence else []
     for design in ("like", "further"):
         own = table[table["design"] == design].drop(columns="design")
         made[design] = None if own.empty else own.to_dict("records")

@@ -117,12 +117,7 @@ def test_judges_disagree(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("page", fill_docs["pages"](), ids=lambda page: page.stem)
 def test_pages_show_what_their_code_prints(page: Path) -> None:
     """All but residuals at the level of rounding and the last digits of files, which differ between processors."""
-
-    def rounded(text: str) -> str:
-        text = re.sub(r"\d+\.\d{13,}", lambda number: f"{float(number[0]):.10g}", text)
-        return re.sub(r"KKT residual \d\.\de-1[4-9]", "KKT residual of rounding", text)
-
-    text = page.read_text()
+    text, rounded = page.read_text(), fill_docs["rounded"]
     assert rounded(fill_docs["filled"](text)) == rounded(text), "run make docs-outputs"
 
 

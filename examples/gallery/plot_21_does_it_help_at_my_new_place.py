@@ -33,7 +33,7 @@ shift = atm.diagnostics.location_shift(model, formula, known)
 print(shift)
 
 # %%
-# It can. The plain model takes the two years as one and learns that a better machine costs much more. From month to
+# It can. The plain model treats the two years as one and learns that a better machine costs much more. From month to
 # month that is not so: machines get better, and prices fall. So it predicts too little for the early months and too
 # much for the late ones.
 #
@@ -100,7 +100,7 @@ right.set_title("Prices fall while machines get better", fontsize="medium")
 # %%
 # The error falls from 602 to 340 dollars, and the negative log-likelihood by 0.94, more than in the folds. Predictions
 # for the new months are still too high. Width alone gets less than half of the gain in likelihood, and does not change
-# the error. Here anchoring moves the location, and the machines of the new months told us so before their prices did.
+# the error. Here anchoring moves the location, and the known months suggested so before we saw the new prices.
 #
 # It does not always work like this. Take house prices by neighbourhood (``load_ames``): for the six dearest
 # neighbourhoods the folds on their side lose, but anchoring gains there. For the six cheapest the folds disagree, and

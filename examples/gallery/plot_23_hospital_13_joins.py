@@ -37,8 +37,8 @@ print(hospitals.round(2).to_string())
 #     marker      = level of the laboratory + frailty + noise / 2
 #     log(months) = log(24) + care - 0.15 marker - 0.5 frailty - 0.1 (age - 65) / 10 + log(exponential) / 4
 #
-# We look at four different hospitals 13. The twelve are always the same. The sample is not a lucky one. Of 50 it
-# is the one in which anchoring gains the median, if the laboratory reads higher (see "Hospital 13, 50 times" among the
+# We look at four different hospitals 13. The twelve are always the same. The sample is not a lucky one: of 50 samples,
+# it is the one with the median gain of anchoring if the laboratory reads higher (see "Hospital 13, 50 times" among the
 # evidence).
 
 for name, shift in SHIFTS.items():
@@ -131,18 +131,18 @@ figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center
 #   The twelve laboratories differ too, and show how little the marker says between hospitals. So anchoring lowers its
 #   effect (from 0.86 to 0.46 above) and gets closer to the truth. This is the case it is made for: hospital 13 is
 #   shifted further, but in a direction in which the twelve differ.
-# - *Worse care.* No covariate shows it, and ``assess`` cannot know. Width is all that helps without outcomes: it makes
-#   the surprise less of a surprise, and the curve no better.
+# - *Worse care.* No covariate shows it, and ``assess`` cannot know. Width is all that helps without outcomes: it lowers
+#   the loss, but the curve is no better.
 # - *Like the twelve.* Nothing is needed, and widening costs 0.10.
-# - *Frailer patients.* The marker is high again, but now it is right. ``assess`` sees the
-#   covariates only and gives the same advice as for the laboratory, and anchoring loses 0.28. The twelve do not differ
-#   in frailty, so they cannot warn of it. Before you anchor, ask why the covariates are shifted.
+# - *Frailer patients.* The marker is high again, but now it is right. ``assess`` sees only the covariates, so it gives
+#   the same advice as for the laboratory, and anchoring loses 0.28. The twelve do not differ in frailty, so they cannot
+#   warn of it. Before you anchor, ask why the covariates are shifted.
 #
 # A bound to plan with
 # --------------------
 # Hospital 13 asks: for how long does a patient live, with a probability of at least 90 %? The model's own 10 % quantile
-# answers for hospitals of the fit. A conformal lower bound is set by left-out hospitals. Jackknife+ usually covers
-# about 90 % of the patients of a hospital like the twelve; what it guarantees there is 80 %.
+# is the answer for hospitals of the fit. A conformal lower bound is learned from left-out hospitals. Jackknife+ usually
+# covers about 90 % of the patients of a hospital like the twelve; what it guarantees there is 80 %.
 
 bounds = atm.ConformalPredictor(hazards(), level=0.9, method="loeo").fit(FORMULA, known)
 rows = []
@@ -162,8 +162,8 @@ print(pd.DataFrame(rows).set_index("hospital 13").round(3).to_string())
 # How many outcomes of hospital 13?
 # ---------------------------------
 # Now its outcomes come in. Each number of them is drawn eight times from the first 200 patients, and the same 1000
-# others are predicted. The loss is that above the truth, so that 0 cannot be beaten. ``own rows`` is a Weibull model of
-# the known outcomes alone; it needs at least five deaths.
+# others are predicted. The loss is measured from that of the truth, which nobody beats on average. ``own rows`` is a
+# Weibull model of the known outcomes alone; it needs at least five deaths.
 
 NUMBERS, DRAWS = [0, 5, 10, 20, 50, 100, 200], 8
 losses = []
@@ -203,10 +203,10 @@ figure.supylabel("negative log-likelihood per patient, above the truth", fontsiz
 figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
 
 # %%
-# Five outcomes are worth more than any strategy without them, unless nothing is needed. From 20 on recalibration stands
-# still: it shifts all predictions and keeps the effects of the twelve, which are not those inside hospital 13. From 50
-# outcomes on, a model of its own rows is best; with 10 and fewer it is often useless. (The simulated times are nearly
-# Weibull, which flatters the model of own rows; real ones are less kind.)
+# Five outcomes are worth more than any strategy without them, unless nothing is needed. From 20 on, recalibration
+# hardly improves: it shifts all predictions and keeps the effects of the twelve, which are not those inside
+# hospital 13. From 50 outcomes on, a model of its own rows is best; with 10 and fewer it is often useless. (The
+# simulated times are nearly Weibull, which flatters the model of own rows; real ones are less kind.)
 #
 # What to take home
 # -----------------

@@ -70,7 +70,8 @@ def check_demo(printed: str, folder: Path) -> None:
     lines = [line.split() for line in printed.splitlines()]
     assert ["Lm", "15.100", "8.466", "4.691", "4.986", "6.117", "7.268"] in lines
     assert ["Lm", "2.823", "3.095", "3.868", "4.951", "6.095", "7.246"] in lines
-    for name in ("boston_loeo.png", "boston_path.png"):
+    assert ["Lm", "30.0", "4.62", "4.37", "5.0", "4.65", "4.23"] in lines  # by xi, and by width alone
+    for name in ("boston_loeo.png", "boston_control.png"):
         assert (folder / name).stat().st_size > 10_000
     words = " ".join(printed.split())
     assert "anchor with xi = 10, tentatively" in words  # from months 1 to 24

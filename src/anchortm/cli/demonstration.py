@@ -6,68 +6,67 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import anchortm as atm
 from anchortm._util.files import make_folder, write_figure
-from anchortm._util.progress import Task
+from anchortm.reproduce import boston, boston_control
+from anchortm.reproduce.boston_data import MODELS, read
+from anchortm.reproduce.engine import Arrays, Options
 from anchortm.reproduce.new_places import computers
 
-__all__ = ["COVARIATES", "XIS", "run"]
-
-COVARIATES = ["crim", "zn", "indus", "nox", "rm", "age", "lstat"]
-XIS = [0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0]
+__all__ = ["run"]
 
 
 def run(folder: Path, say: Any = print) -> dict[str, Any]:
-    """Leave out each of 92 towns, for the paper's four models and six values of xi, and assess a new place.
+    """Leave out each of 92 towns, for the paper's four models and some values of xi, and assess a new place.
 
     The tables are printed by ``say``, and returned; figures and the report of the assessment are written to ``folder``,
     and their paths are returned too.
     """
-    import pandas as pd
-
-    data = atm.datasets.load_boston_housing2()
-    X, price, town = data[COVARIATES], data.cmedv, data.town
-    support = (12.9, 34.65)  # 10 % and 90 % quantiles of the price
-    models = {
-        "Lm": (atm.NormalLinear(), price),
-        "c-probit": (atm.ContinuousProbit(), price),
-        "c-logit": (atm.ContinuousLogit(support=support), price),
-        "c-logit (censored)": (atm.ContinuousLogit(support=support), atm.Surv(price, price != 50)),
-    }
     start = time.perf_counter()
-    results = {}
-    with Task("demo", len(models)) as task:
-        for name, (model, y) in models.items():
-            task.label = f"demo, {name}"
-            results[name] = atm.leave_one_environment_out(model, X, y, town, XIS)
-            task.step()
+    arrays = boston.compute(Options())
     seconds = time.perf_counter() - start
+    tables = _tables(arrays)
+    X, price, town = read()
     without = atm.leave_one_environment_out(atm.ContinuousProbit(), X[[]], price, town, [0]).summary()
-    path = atm.anchor_path(atm.NormalLinear(), X / X.std(), price, town, XIS)
-    tables = {}
     say("House prices in 92 Boston towns, each predicted by models fitted to the other 91.")
     for row in ("worst", "median"):
-        table = pd.DataFrame({name: result.summary()[row] for name, result in results.items()}).T
-        tables[row] = table
-        shown = table.round(3).rename(columns="xi = {:g}".format)
+        shown = tables[row].round(3).rename(columns="xi = {:g}".format)
         say(f"\nMean negative log-likelihood of the {row} town\n{shown.to_string()}")
         say(f"without covariates {without[row].iloc[0]:.3f}")
-    say(f"\n{len(models) * len(XIS) * town.nunique()} fits in {seconds:.1f} s. What you see:")
-    for line in _explain(results["Lm"].frame()):
+    say("")
+    say("How low does the worst town get, by the penalty, and by making all predictions wider by one factor?")
+    say(tables["control"].round(2).to_string())
+    n_fits = len(MODELS) * len({*boston.XIS, *boston_control.XIS}) * town.nunique()
+    say(f"\n{n_fits} fits and their predictions in {seconds:.1f} s. What you see:")
+    for line in _explain(arrays["nll"][0], tables["control"].iloc[0]):
         say(line)
-    files = _draw(results, path, folder)
+    files = _draw(arrays, folder)
     if files:
         say(f"The figures are in {folder}: {', '.join(file.name for file in files)}.")
     else:
         say("Figures need matplotlib: pip install 'anchortm[plot]'.")
     page = _assess(folder, say)
-    return {
-        "report": str(page),
-        "worst": tables["worst"],
-        "median": tables["median"],
-        "seconds": seconds,
-        "figures": [str(f) for f in files],
+    return {"report": str(page), **tables, "seconds": seconds, "figures": [str(file) for file in files]}
+
+
+def _tables(arrays: Arrays) -> dict[str, Any]:
+    """Return the worst and the median town of each model along xi, and the lowest worst town by xi and by width."""
+    import pandas as pd
+
+    nll = arrays["nll"]
+    made = {
+        name: pd.DataFrame(of(nll, axis=1), index=MODELS, columns=boston.XIS)
+        for name, of in (("worst", np.max), ("median", np.median))
     }
+    along = boston_control.tables(arrays)["boston_control"].set_index("model")
+    parts = {}
+    for way, heading in (("xi", "penalty"), ("factor", "width")):
+        own = along[along["along"] == way]
+        best = own[own["worst"] == own.groupby("model")["worst"].transform("min")]
+        parts[heading] = best[["value", "worst", "median"]].rename(columns={"value": way})
+    return made | {"control": pd.concat(parts, axis=1).loc[MODELS].rename_axis(None)}
 
 
 def _assess(folder: Path, say: Any) -> Path:
@@ -92,38 +91,31 @@ def _assess(folder: Path, say: Any) -> Path:
     return page
 
 
-def _explain(frame: Any) -> list[str]:
-    table = frame.pivot(index="environment", columns="xi", values="nll")
+def _explain(nll: Any, control: Any) -> list[str]:
+    """Return what the numbers of the linear model show, by town and xi."""
     lines = []
     for xi in (1.0, 10.0):
-        change = table[xi] - table[0.0]
+        own = nll[:, boston.XIS.index(xi)]
+        change = own - nll[:, 0]
         lines.append(
-            f"- Lm, xi = {xi:g} instead of 0: the worst town goes from {table[0.0].max():.1f} to "
-            f"{table[xi].max():.1f}; {(change > 0).mean():.0%} of the towns get worse; the median change "
-            f"is {change.median():.2f}."
+            f"- Lm, xi = {xi:g} instead of 0: the worst town goes from {nll[:, 0].max():.1f} to {own.max():.1f}; "
+            f"{(change > 0).mean():.0%} of the towns get worse; the median change is {np.median(change):.2f}."
         )
-    lines.append("- A larger xi only widens the predictions: all towns end up as badly predicted as the worst one.")
+    penalty, width = control["penalty"], control["width"]
+    lines.append(
+        f"- Most of this is width: maximum likelihood made {width['factor']:g} times as wide brings the worst town to "
+        f"{width['worst']:.2f}, and xi = {penalty['xi']:g} to {penalty['worst']:.2f}."
+    )
+    lines.append("- At larger xi, predictions get so wide that all towns are predicted equally badly.")
     return lines
 
 
-def _draw(results: dict[str, Any], path: Any, folder: Path) -> list[Path]:
+def _draw(arrays: Arrays, folder: Path) -> list[Path]:
+    """Draw the paper's Figure 4 and its control, if matplotlib is installed."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib  # noqa: F401
     except ImportError:
         return []
     make_folder(folder)
-    left_out = Figure(figsize=(10.5, 6.5), layout="constrained")
-    axes = left_out.subplots(2, 2, sharex=True, sharey=True)
-    for ax, (name, result) in zip(axes.flat, results.items(), strict=True):
-        result.plot(ax, legend=False)
-        ax.set_title(name)
-        ax.set(xlabel="", ylabel="")
-    left_out.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    left_out.supxlabel("strength of the anchor penalty, xi")
-    left_out.supylabel("mean negative log-likelihood of the left-out town")
-    coefficients = Figure(layout="constrained")
-    path.plot(coefficients.subplots()).set_title("Lm: coefficients per standard deviation, all towns")
-    return [
-        write_figure(folder / name, figure, 110)
-        for name, figure in (("boston_loeo.png", left_out), ("boston_path.png", coefficients))
-    ]
+    drawn = (("boston_loeo.png", boston.figure_4(arrays)), ("boston_control.png", boston_control.figure(arrays)))
+    return [write_figure(folder / name, figure, 110) for name, figure in drawn]

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 import anchortm as atm
-from anchortm.plotting.style import crowd
+from anchortm.plotting.style import COLOURS, crowd
 from anchortm.reproduce import boston_control, boston_data
 from anchortm.reproduce.boston_data import COVARIATES, MODELS, THREE, model_of, outcome, read, towns
 from anchortm.reproduce.drawing import panels
 from anchortm.reproduce.engine import CAVEAT, NOT, REPRODUCED, Arrays, Claim, Options, Part
 
-__all__ = ["PART"]
+__all__ = ["PART", "XIS", "compute", "figure_4"]
 
 XIS = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4]
 GRID = np.linspace(0.0, 90.0, 361)
@@ -82,8 +82,8 @@ def tables(arrays: Arrays) -> dict[str, pd.DataFrame]:
     return {"boston_loeo": frame, **boston_control.tables(arrays)}
 
 
-def figures(arrays: Arrays) -> dict[str, Any]:
-    """Return Figures 4 and 5, and that of the control."""
+def figure_4(arrays: Arrays) -> Any:
+    """Return Figure 4: the NLL of left-out towns and the coefficients along xi."""
     places = towns()
     where = np.arange(len(XIS), dtype=np.float64)
     names = [f"{xi:g}" for xi in XIS]
@@ -94,7 +94,7 @@ def figures(arrays: Arrays) -> dict[str, Any]:
         crowd(ax, where, pd.DataFrame(arrays["nll"][k].T, columns=places).drop(columns=list(THREE)), None, "towns")
         for town, style in zip(THREE, ("-", "--", "-."), strict=True):
             ax.plot(where, arrays["nll"][k][places.index(town)], style, color="black", label=town)
-        ax.plot(where, arrays["nll"][k].mean(axis=0), color="tab:blue", linewidth=2, label="mean")
+        ax.plot(where, arrays["nll"][k].mean(axis=0), color=COLOURS[7], linewidth=2, label="mean")
         ax.set_title(model, fontsize="medium")
         for name, style in zip(shown, ("-", "--", "-.", ":"), strict=True):
             middle = np.median(arrays["coef"][k][..., COVARIATES.index(name)], axis=0)
@@ -106,6 +106,11 @@ def figures(arrays: Arrays) -> dict[str, Any]:
     axes[1, 0].set_ylabel("b   coefficient per SD (median)")
     for row in axes:
         row[3].legend(frameon=False, fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def figures(arrays: Arrays) -> dict[str, Any]:
+    """Return Figures 4 and 5, and that of the control."""
     densities, axes = panels(4, 3, width=3.4, height=2.1, sharex=True, sharey="row")
     for k, model in enumerate(MODELS):
         for j in range(3):
@@ -117,7 +122,7 @@ def figures(arrays: Arrays) -> dict[str, Any]:
         axes[k, 0].set_ylabel(model, fontsize="small")
     axes[0, 2].legend(frameon=False, fontsize="small")
     control = boston_control.figure(arrays)
-    return {"figure_4_boston": figure, "figure_5_boston_densities": densities, "control_boston": control}
+    return {"figure_4_boston": figure_4(arrays), "figure_5_boston_densities": densities, "control_boston": control}
 
 
 # house: complex because it is a table: one entry for each claim, each with its own verdict

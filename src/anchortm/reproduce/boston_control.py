@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from anchortm.plotting.style import COLOURS
+from anchortm.plotting.style import STRATEGIES
 from anchortm.reproduce.boston_data import MODELS, model_of, outcome, read, towns
 from anchortm.reproduce.engine import Array, Arrays, Claim
 
@@ -25,6 +25,7 @@ FACTORS = np.round(
 AT = XIS.index(10.0)  # the xi of Figure 5, whose differences from xi = 0 are split
 ENOUGH = 10  # tracts; smaller towns decide nothing where they are set aside
 HOLDS, FAILS = "holds", "does not hold"
+PLAIN, ANCHORED, WIDENED = (STRATEGIES[name][0] for name in ("maximum likelihood", "anchored", "widened"))
 
 
 class Way(NamedTuple):
@@ -42,14 +43,14 @@ class Way(NamedTuple):
 
 
 WAYS = (
-    Way("control_xi", XIS, (1.0, 3.0, 10.0, 30.0), "xi ", "along xi", COLOURS[0], "-", "o", 1),
+    Way("control_xi", XIS, (1.0, 3.0, 10.0, 30.0), "xi ", "along xi", ANCHORED, "-", "o", 1),
     Way(
         "control_factor",
         FACTORS,
         (1.5, 2.0, 3.0, 5.0),
         "\u00d7",
         "maximum likelihood, wider",
-        COLOURS[1],
+        WIDENED,
         "--",
         "s",
         -1,
@@ -371,7 +372,7 @@ def _trade(ax: Any, arrays: Arrays, k: int) -> None:
                 fontsize="small",
             )
     start = arrays["control_xi"][k][:, 0]
-    ax.plot(np.median(start), start.max(), "*", color="black", markersize=11, label="maximum likelihood")
+    ax.plot(np.median(start), start.max(), "*", color=PLAIN, markersize=11, label="maximum likelihood")
 
 
 def _parts(ax: Any, arrays: Arrays, k: int) -> None:
@@ -384,8 +385,8 @@ def _parts(ax: Any, arrays: Arrays, k: int) -> None:
     names = [f"{places[i]} ({sizes[i]})" for i in gains] + [f"{others.sum()} other towns (mean)"]
     rows = np.arange(len(names))
     for values, colour, label, shift in (
-        (spread, COLOURS[1], "width", -0.18),
-        (location, COLOURS[3], "medians and shape", 0.18),
+        (spread, WIDENED, "width", -0.18),
+        (location, ANCHORED, "medians and shape", 0.18),
     ):
         bars = [*values[gains], values[others].mean()]
         ax.barh(rows + shift, bars, height=0.34, color=colour, label=label)

@@ -37,7 +37,7 @@ def memory(rows: pd.DataFrame) -> Any:
 def client() -> Iterator[Client]:
     with (
         dask.config.set({"distributed.worker.daemon": False}),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1") as cluster,
         Client(cluster) as client,
     ):
         yield client

@@ -22,6 +22,8 @@ NARROW, WIDE = 40, 200
 MOST_TEXT = 24  # letters of a cell where a table is too wide
 P_VALUES = ("p-value", "pvalue")
 STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
+WIDE_LETTERS = re.compile("[^\x00-\u10ff]")  # some of these take two columns
+FILLER = "\uf8ff"  # stands behind such a letter while lines are counted: textwrap counts letters, not columns
 SECRET = os.urandom(6).hex()  # data cannot contain our marks, so their escapes are never taken for ours
 MARK = re.compile(f"\x1b{SECRET}<(\\d+)>")
 
@@ -63,14 +65,15 @@ def note(text: str, word: str = "note", style: str = "blue") -> None:
 
 def paragraph(text: str, indent: str = "", hanging: str | None = None) -> str:
     """Return a text wrapped at spaces to the terminal; words are never broken."""
-    return textwrap.fill(
-        text,
+    filled = textwrap.fill(
+        WIDE_LETTERS.sub(lambda found: f"{found[0]}{FILLER}" if _size(found[0]) == 2 else found[0], text),
         terminal_width(),
         initial_indent=indent,
         subsequent_indent=indent if hanging is None else hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return filled.replace(FILLER, "")
 
 
 def shorten(text: str, most: int) -> str:

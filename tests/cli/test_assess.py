@@ -87,7 +87,7 @@ def test_outcomes_at_hand(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     line = LINE.replace("rows.csv", "own.csv")
     printed = said(f"{line} --labels 10 --save there.json", capsys)
     assert "ecalibrate the model with your 10 outcomes" in printed
-    assert "Next: save the model with --save, then anchortm recalibrate" in printed
+    assert "Next: anchortm recalibrate there.json and your outcomes." in printed
     said("recalibrate there.json later.csv --what shift", capsys)
     assert "collect about" in said(line, capsys)
 

@@ -14,6 +14,7 @@ from place_worlds import world
 import anchortm as atm
 from anchortm.exceptions import AnchorTMWarning
 from anchortm.newplace.assessment.advice import DESIGNS, Advice
+from anchortm.newplace.assessment.asides import asides
 from anchortm.newplace.assessment.held_back import HeldBack
 from anchortm.newplace.assessment.text import lines_of
 
@@ -309,16 +310,43 @@ def test_strategies_for_hard_places_are_named():
     skill = -found.comparison.table().query("design == 'like'").set_index("strategy")["q90"]
     assert skill["widened"] - skill["ml"] > 0.01
     assert found.recommendation.like.strategy == "ml"
-    assert f"'widened' has the most skill there ({skill['widened']:+.3f}, " in found.hard_sentence
-    assert f"maximum likelihood {skill['ml']:+.3f})" in found.hard_sentence
-    assert found.hard_sentence in " ".join(repr(found).split())
-    assert found.hard_sentence in found.to_dict()["comparison"]["remarks"]
+    (said,) = found.asides("like")
+    assert f"'widened' has the most skill there ({skill['widened']:+.3f}, " in said
+    assert f"maximum likelihood {skill['ml']:+.3f})" in said
+    assert said in " ".join(repr(found).split())
+    assert said[1:] in found.to_dict()["comparison"]["remarks"][0]
 
 
 @pytest.mark.parametrize(("kind", "places"), [("nothing", 16), ("noise differs", 5)])
 def test_no_strategy_for_hard_places_is_named_without_reason(kind, places):
     found = atm.assess(atm.NormalLinear(), "y ~ x | place", world(kind, places, 40, 1), **FEW)
-    assert found.hard_sentence == ""
+    assert not [said for said in found.asides("like") if "hard places" in said]
+
+
+def rows_of(**strategies):
+    """Return rows of a table of strategies further out, by losses and numbers of folds that gain."""
+    names = ["design", "strategy", "mean", "q90", "worst", "difference", "gained"]
+    return pd.DataFrame(
+        [("further", name, *given[:1], 0.0, 0.0, *given[1:]) for name, given in strategies.items()], columns=names
+    )
+
+
+def test_what_gains_in_all_folds_is_named():
+    ml, anchored = (-0.3, 0.0, ""), (-0.35, -0.05, "2 of 4")
+    table = rows_of(null=(0.0, 0.3, "0 of 4"), ml=ml, anchored=anchored, equal=(-0.37, -0.07, "4 of 4"))
+    (said,) = asides(table, "further", "ml", 10)
+    assert said.startswith("'equal' gains in all 4 folds (+0.07 on average).")
+    assert "best of 2 strategies" in said
+    assert asides(table, "further", "anchored", 10) == []
+    assert asides(table[table.strategy != "equal"], "further", "ml", 10) == []
+    assert asides(table.assign(difference=-0.005), "further", "ml", 10) == []
+
+
+def test_covariates_that_do_harm_are_named():
+    table = rows_of(null=(0.0, -0.08, "4 of 4"), ml=(0.08, 0.0, ""), anchored=(0.08, 0.0, "0 of 4"))
+    (said,) = asides(table, "further", "ml", 10)
+    assert "better than maximum likelihood, by 0.08 per row" in said
+    assert asides(table, "like", "ml", 10) == []
 
 
 def test_one_word_for_places(found, new):

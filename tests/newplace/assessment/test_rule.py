@@ -160,6 +160,22 @@ def test_as_few_outcomes_as_bring_most_of_the_gain():
     found = with_labels(Advice("like"), [curve(gains)], None)
     assert (found.strategy, found.collect) == ("ml", 10)  # 50 were tried at 4 places only
     assert found.headline == "Keep maximum likelihood, and collect about 10 outcomes at the new place"
+    anchored = Advice("further", "anchored", 3.0, "confident", gain=0.01)
+    found = with_labels(anchored, [curve(gains)], None)  # of maximum likelihood
+    assert (found.collect_xi, found.headline) == (
+        0.0,
+        "Anchor with xi = 3, until you have about 10 outcomes of the new place",
+    )
+    found = with_labels(anchored, [curve(gains, xi=3.0)], None)
+    assert (found.collect_xi, found.headline) == (
+        3.0,
+        "Anchor with xi = 3, and collect about 10 outcomes at the new place",
+    )
+
+
+def test_an_answer_of_few_draws_is_called_fragile():
+    assert Advice("like", stability=0.37).stability_sentence.endswith("37% of the draws: it depends on a few places.")
+    assert Advice("like", stability=0.5).stability_sentence.endswith("50% of the draws.")
 
 
 def test_the_answer_is_that_for_the_kind_of_place():

@@ -75,6 +75,7 @@ def run(options: Any) -> None:
     from anchortm.cli.fits import environments, prepare, start_workers
     from anchortm.cli.new_place import inputs, new_rows, strategies
     from anchortm.cli.output import check_outputs, report, tell
+    from anchortm.newplace.assessment.advice import DESIGNS
     from anchortm.newplace.assessment.assess import assess
     from anchortm.saving import save
 
@@ -106,12 +107,14 @@ def run(options: Any) -> None:
         if found.recommendation.strategy == "recalibrate" or _collecting(found):
             model.place_sd_  # noqa: B018 - the file has no rows, from which it could be found later
         save(model, options.save)
-        tell(options, f"the recommended model is saved to {options.save}")
+        kind = found.recommendation.kind
+        which = f", for {DESIGNS[found.recommendation.main.design].removeprefix('at ')}," if kind == "both" else ""
+        tell(options, f"the recommended model{which} is saved to {options.save}")
     if options.report is not None:
         found.report(options.report, options.rows)
         tell(options, f"written to {options.report}")
     record = found.to_dict(options.rows) if options.json else None
-    report(options, found.comparison.frame(), lambda: _text(found), record, found.comparison.plot)
+    report(options, found.comparison.frame(), lambda: _text(found, options.save), record, found.comparison.plot)
 
 
 def _run_sites(options: Any) -> None:
@@ -166,18 +169,39 @@ def _numbers(values: Any) -> str:
     return ",".join(repr(float(value)).removesuffix(".0") for value in values)
 
 
-def _text(found: Any) -> str:
-    """Return the page of text, as wide as the terminal."""
+def _text(found: Any, saved: str | None) -> str:
+    """Return the page of text, as wide as the terminal, and what to do next."""
+    from anchortm.cli.terminal import paragraph
     from anchortm.newplace.assessment.text import lines_of
 
-    said = _parts(lines_of(found))
-    advice = found.recommendation.main
-    if advice.strategy == "recalibrate":
-        said += ["", "Next: save the model with --save, then anchortm recalibrate with it and your outcomes."]
-    elif advice.strategy in ("ml", "anchored"):
-        then = " Then anchortm recalibrate, with the outcomes that you collect." if _collecting(found) else ""
-        said += ["", f"Next: this command with --save, or anchortm fit with --xi {advice.xi:g} and --save.{then}"]
-    return "\n".join(said)
+    steps = _next(found, saved)
+    return "\n".join([*_parts(lines_of(found)), *(["", paragraph(f"Next: {' '.join(steps)}")] if steps else [])])
+
+
+def _next(found: Any, saved: str | None) -> list[str]:
+    """Return which commands to run next, with the saved model if there is one."""
+    advice, further = found.recommendation.main, found.recommendation.further
+    steps = []
+    match advice.strategy:
+        case "recalibrate":
+            first = "" if saved else "this command with --save, then "
+            steps.append(f"{first}anchortm recalibrate {saved or 'with the saved model'} and your outcomes.")
+        case "ml" | "anchored" if not saved:
+            steps.append(f"this command with --save, or anchortm fit with --xi {advice.xi:g} and --save.")
+        case _ if saved:
+            steps.append(f"anchortm predict {saved} and a table of new rows.")
+    if (
+        found.recommendation.kind == "both"
+        and further is not None
+        and further.strategy == "anchored" != advice.strategy
+    ):
+        steps.append(f"For a place further out: anchortm fit with --xi {further.xi:g} and --save.")
+    if advice.collect and advice.collect_xi != advice.xi:
+        own = f"anchortm fit with --xi {advice.collect_xi:g}, --place-variance and --save, then anchortm recalibrate"
+        steps.append(f"Once you have outcomes of the new place: {own}.")
+    elif _collecting(found):
+        steps.append("Then anchortm recalibrate, with the outcomes that you collect.")
+    return steps
 
 
 def _collecting(found: Any) -> bool:

@@ -42,6 +42,8 @@ class Advice:
         How many outcomes of the new place are worth collecting.
     collect_gain : float
         Their gain over maximum likelihood.
+    collect_xi : float
+        Strength of the penalty of the fit to recalibrate with them.
     stability : float
         Share of draws of places with the same strategy; NaN if it was not computed.
     reasons : tuple of str
@@ -69,6 +71,7 @@ class Advice:
     factor: float = 1.0
     collect: int | None = None
     collect_gain: float = math.nan
+    collect_xi: float = 0.0
     stability: float = math.nan
     reasons: tuple[str, ...] = ()
     labels: int = 0
@@ -96,8 +99,16 @@ class Advice:
                 what = f"{first} with your {self.labels} outcome{'' if self.labels == 1 else 's'}"
             case _:
                 what = f"use the strategy {self.strategy!r}"
-        more = f", and collect about {self.collect} outcomes at the new place" if self.collect else ""
-        return what[0].upper() + what[1:] + more
+        return what[0].upper() + what[1:] + self._collecting
+
+    @property
+    def _collecting(self) -> str:
+        """Return how many outcomes to collect, and whether they replace the strategy."""
+        if not self.collect:
+            return ""
+        if self.strategy == "ml" or (self.strategy == "anchored" and self.xi == self.collect_xi):
+            return f", and collect about {self.collect} outcomes at the new place"
+        return f", until you have about {self.collect} outcomes of the new place"
 
     @property
     def gain_sentence(self) -> str:
@@ -113,7 +124,8 @@ class Advice:
         if math.isnan(self.stability):
             return ""
         draws = "all draws" if self.stability == 1.0 else f"{min(self.stability, 0.99):.0%} of the draws"
-        return f"If places are drawn again, the recommended strategy is the same in {draws}."
+        fragile = ": it depends on a few places" if self.stability < 0.5 else ""
+        return f"If places are drawn again, the recommended strategy is the same in {draws}{fragile}."
 
     @property
     def lines(self) -> list[str]:

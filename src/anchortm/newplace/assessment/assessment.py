@@ -19,6 +19,7 @@ from anchortm._util.files import write_whole
 from anchortm._util.html import report
 from anchortm.exceptions import InputError
 from anchortm.newplace.assessment.advice import Advice, Recommendation
+from anchortm.newplace.assessment.asides import asides
 from anchortm.newplace.assessment.calibration import Calibration, ConformalWidth
 from anchortm.newplace.assessment.evidence import Evidence, NewPlace, attempted
 from anchortm.newplace.assessment.final import Finals
@@ -31,7 +32,6 @@ from anchortm.newplace.assessment.text import lines_of, page_of_text
 from anchortm.newplace.assessment.views import Effects, Views
 from anchortm.newplace.assessment.words import need_sentence, signed
 from anchortm.newplace.comparison import Comparison
-from anchortm.newplace.paired import FEWEST as FEWEST_PAIRED
 from anchortm.selection.further import GAIN
 
 __all__ = ["Assessment"]
@@ -119,22 +119,11 @@ class Assessment:
         found = self.evidence.identification
         return None if found is None else str(found.sentence)
 
-    @property
-    def hard_sentence(self) -> str:
-        """Return which other strategy does better at hard places, in words; empty if none does or places are few."""
-        table = self.comparison.table().query("design == 'like' and strategy != 'null'").set_index("strategy")
-        skill = -table["q90"].dropna()
-        ranked = int((~self.sites.small).sum())
-        if ranked < FEWEST_PAIRED or "ml" not in skill:
-            return ""
-        best, advice = str(skill.idxmax()), self.recommendation.like
-        if skill[best] - skill["ml"] <= GAIN or (advice is not None and best == advice.strategy):
-            return ""
-        return (
-            f"If hard places matter most to you: {best!r} has the most skill there ({signed(skill[best], 3)}, maximum "
-            f"likelihood {signed(skill['ml'], 3)}). It is the best of {len(skill)} strategies and not tested, so "
-            "expect less."
-        )
+    def asides(self, design: str) -> list[str]:
+        """Return what the strategies show beside the recommendation for one kind of place, in words."""
+        advice = getattr(self.recommendation, design)
+        strategy = None if advice is None else advice.strategy
+        return asides(self.comparison.table(), design, strategy, int((~self.sites.small).sum()))
 
     @property
     def labels_sentence(self) -> str:

@@ -125,8 +125,10 @@ class ConformalWidth:
                 f"(besides those of the fit), and there are {self.n_places}."
             )
         share = f"{self.nominal_level:.1%}" if self.nominal_level < 0.9995 else "99.9% or more"
-        start = f"To cover {self.level:.0%} of the outcomes at a new place, use the central {share} of each predicted "
-        start += "distribution"
+        start = (
+            f"With {self.n_places} places to calibrate on, the promise to cover {self.level:.0%} of the outcomes at a "
+        )
+        start += f"new place needs the central {share} of each predicted distribution"
         if not math.isfinite(self.width) or not self.model_width > 0.0:
             return f"{start}."
         ratio = self.width / self.model_width

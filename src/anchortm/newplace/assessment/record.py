@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anchortm.newplace.assessment.advice import DESIGNS
 from anchortm.newplace.assessment.calibration import BINS, LEVELS
 from anchortm.newplace.assessment.stability import DRAWS
 from anchortm.newplace.assessment.views import LEAST
@@ -206,8 +207,8 @@ def _comparison(found: Assessment, rows: bool) -> dict[str, Any]:
         "strategies": [{"name": name, "about": STRATEGIES[name].about if name in STRATEGIES else ""} for name in names],
         "remarks": [line.replace(" environments: ", " places: ") for line in comparison.remarks],
     }
-    made["remarks"] += [found.hard_sentence] if found.hard_sentence else []
-    for design in ("like", "further"):
+    for design, words in DESIGNS.items():
+        made["remarks"] += [f"{words.capitalize()}: {said[0].lower()}{said[1:]}" for said in found.asides(design)]
         own = table[table["design"] == design].drop(columns="design")
         made[design] = None if own.empty else own.to_dict("records")
     further = comparison.verdict.further

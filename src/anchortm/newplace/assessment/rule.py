@@ -114,8 +114,8 @@ def advice_further(found: Comparison, n: int, stability: Mapping[str, float] | N
         gains = _nested(found, further)
         if gains.size:
             ends = (float(gains.min()), float(gains.max()))
-            said = "folds that leave the outermost places out"
-            advice = replace(advice, gain=float(gains.mean()), interval=ends, interval_is=f"range over {said}")
+            said = "range over folds that leave the outermost places out, xi chosen without them"
+            advice = replace(advice, gain=float(gains.mean()), interval=ends, interval_is=said)
     return replace(advice, reasons=tuple(_why_further(further)))
 
 
@@ -203,7 +203,8 @@ def _collecting(advice: Advice, curves: Sequence[LabelCurve]) -> Advice:
         f"error {se:.2f}, tried at {clear[m].sites(m)} left-out places): recalibrate the fit "
         f"{f'at xi = {clear[m].xi:g}' if clear[m].xi else 'by maximum likelihood'} with them."
     )
-    return replace(advice, collect=m, collect_gain=gain, reasons=(*advice.reasons, text))
+    added = replace(advice, collect=m, collect_gain=gain, collect_xi=clear[m].xi)
+    return replace(added, reasons=(*advice.reasons, text))
 
 
 def _why_further(further: Further) -> list[str]:

@@ -51,8 +51,7 @@ def lines_of(found: Assessment) -> list[Part]:
         own = table[table["design"] == design].drop(columns="design").dropna(axis=1, how="all")
         if not own.empty:
             first = [_outermost(found)] if design == "further" else []
-            last = [found.hard_sentence] if design == "like" and found.hard_sentence else []
-            lines = [*first, SCORES[design], *last]
+            lines = [*first, SCORES[design], *found.asides(design)]
             parts.append(Part(f"Strategies {words}", lines, _upwards(own.set_index("strategy"))))
     if (calibrated := _calibration(found)) is not None:
         parts.append(Part("Intervals for left-out places", *calibrated))

@@ -118,7 +118,7 @@ class CountedCalibration:
 
 @dataclass(frozen=True, eq=False)
 class FederatedAssessment:
-    """Whether anything helps at a new place, as far as sums over sites tell. Parts that are not known are None.
+    """Whether anything helps at a new place, as far as sums over sites can show it. Parts that are not known are None.
 
     Attributes
     ----------

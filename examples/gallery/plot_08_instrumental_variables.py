@@ -41,8 +41,8 @@ print(f"linear anchor regression at gamma = 7, which is xi = 3: {linear.coef_[0]
 
 # %%
 # The slope goes from least squares at xi = 0 to two-stage least squares at xi = inf, which is a fit like any other
-# here. Within sampling error it is the causal effect, 1. On the way, `NormalLinear` is linear anchor regression with
-# gamma = 2 xi + 1.
+# here. The slope at xi = inf is the causal effect, 1, within sampling error. On the way, `NormalLinear` is linear
+# anchor regression with gamma = 2 xi + 1.
 #
 # A model that is not linear
 # --------------------------

@@ -108,8 +108,8 @@ plt.show()
 # Which to take
 # -------------
 # Take `CoxPH` if only the order of risks matters, if a few polynomials cannot follow the baseline, or if predictions
-# must stay calibrated overall while the coefficients are made robust. It also takes many strata with unrelated
-# baselines:
+# must stay calibrated overall while the coefficients are made robust. It also takes strata whose baselines have nothing
+# in common:
 
 strata = atm.CoxPH(3.0, strata="clinic").fit(pd.DataFrame({"x": x, "clinic": site % 2}), y, anchors=site)
 print(strata.summary())

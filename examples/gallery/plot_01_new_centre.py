@@ -35,12 +35,12 @@ print(f"{len(data)} patients in {centre.nunique()} centres, {data.status.sum()} 
 print(atm.diagnostics.score_test(model, X, outcome, centre))
 
 # %%
-# They would not: a statistic of 7.5 is less than its 12 degrees of freedom. So maximum likelihood leaves residuals in
-# which the centres show no pattern, and a penalty has nothing to remove.
+# They would not: a statistic of 7.6 is less than its 12 degrees of freedom. The residuals of maximum likelihood show no
+# pattern by centre, so a penalty has nothing to remove.
 #
 # Leave each centre out
 # ---------------------
-# The second opinion costs more and assumes less. Each centre is predicted by models that were fitted to the other 12.
+# A second check costs more and assumes less: each centre is predicted by models that were fitted to the other 12.
 
 search = atm.XiSearchCV(model, [0, 1, 3, 10, 30, 100], objective="worst").fit(X, outcome, anchors=centre)
 table = search.loeo_.summary()
@@ -48,8 +48,8 @@ print(table[["worst", "median", "mean"]].round(3).to_string())
 print(f"best for the worst centre: xi = {search.best_xi_:g}")
 
 # %%
-# The worst, the median and the mean centre agree: every penalty makes predictions worse, a small one hardly. With xi
-# = 0 the chosen model is the ordinary proportional hazards model.
+# The worst centre, the median centre and the mean over centres agree: every penalty makes predictions worse, though a
+# small one hardly does. With xi = 0 the chosen model is the ordinary proportional hazards model.
 #
 # What the new centre can expect
 # ------------------------------
@@ -75,6 +75,6 @@ right.set(ylabel="no serious infection yet, probability", ylim=(0, 1.02))
 right.set_title("A patient of the new centre, with 95 % bands", fontsize="medium")
 
 # %%
-# Interferon cuts the hazard to a third. Nothing here speaks for a penalty, so the new centre gets the plain model.
-# That is a finding about these 13 centres: no anchor helps against a 14th that differs from them in ways in which
-# they do not differ from each other.
+# Interferon cuts the hazard to a third. Nothing here speaks for a penalty, so the new centre gets the plain model. This
+# is a finding about these 13 centres. If the 14th differs from them in ways in which they do not differ from each
+# other, no anchor helps.

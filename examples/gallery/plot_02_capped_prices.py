@@ -36,14 +36,14 @@ for name, fit in (("exact", as_exact), ("censored", as_censored)):
     )
 
 # %%
-# Sixteen tracts reached the cap. Taken as exact, the model expects 6 above it, told of the cap it expects 11. Neither
-# sees the five of Back Bay and Beacon Hill coming, where small homes are dear for reasons that these covariates do
-# not know.
+# Sixteen tracts reached the cap. If the prices are taken as exact, the model expects 6 tracts above it; if they are
+# censored, 11. Neither model foresees the five tracts of Back Bay and Beacon Hill, where small homes are dear for
+# reasons that these covariates do not show.
 #
 # A cap of our own
 # ----------------
-# What was above 50 nobody knows. So we cap prices once more, at 35, among the tracts whose price is known, and ask
-# the models how many tracts are above it.
+# Nobody knows the prices above 50. So we take the tracts whose price is known, cap their prices at 35, and ask the
+# models how many tracts are above it.
 
 known = data[~capped]
 X_known, price = known[X.columns], known.cmedv
@@ -65,9 +65,10 @@ nll = {name: fit.nll(X_known[hidden], price[hidden]).mean() for name, fit in fit
 print("mean NLL of the hidden prices:", ", ".join(f"{value:.1f} ({name})" for name, value in nll.items()))
 
 # %%
-# Taken as exact, the cap is a wall: the model expects 13 tracts above 35, where there are 31, and none above 40. As
-# censored it is nearly right at the cap. Further out it expects too few as well, 5 instead of 15 above 40: a censored
-# row says that there is something beyond the cap, not how far, and the model goes on from what it has seen.
+# Taken as exact, the cap is a wall: the model expects 13 tracts above 35, where there are 31, and almost none above 40.
+# With censored prices it expects 26 or 27 above 35, much closer to the truth. Further out it expects too few as well, 5
+# instead of 15 above 40: a censored row says that the price is beyond the cap, not how far, and the model extrapolates
+# from the prices that it has seen.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4), layout="constrained")
 looks = {
@@ -97,6 +98,6 @@ for axes in (left, right):
     axes.legend(frameon=False, fontsize="small", loc="upper left" if axes is left else "upper right")
 
 # %%
-# The left panel shows the wall in one tract, the median one of those hidden: the model that takes 35 for a price
-# piles its density up before the cap. So prices at a cap go into `Surv(price, seen)`. It costs nothing where the cap
-# does not matter: below 30 the three curves on the right nearly are one.
+# The left panel shows the wall in one tract, the median one of those hidden: the model that takes 35 for a price piles
+# its density up before the cap. So pass capped prices as `Surv(price, seen)`. Where the cap does not matter, this costs
+# nothing: below 30 the three curves on the right nearly coincide.

@@ -2,9 +2,8 @@
 Judges disagree
 ===============
 
-Nine judges rated the bitterness of the same eight bottles of wine from 1 to 5. How will a tenth judge rate them?
-The judges are the anchor here, and this is a case in which anchors cannot move the coefficients, and a penalty
-helps all the same.
+Nine judges rated the bitterness of the same eight bottles of wine from 1 to 5. How will a tenth judge rate them? The
+judges are the anchor here. They cannot move the coefficients, and yet a penalty helps with the hardest judge.
 """
 
 # sphinx_gallery_tags = ["ordinal", "choosing xi"]
@@ -24,8 +23,8 @@ print(pd.crosstab(judge, rating).to_string())
 # %%
 # Judge 1 gave 4 or 5 to five of the eight bottles, judge 7 never more than 3, and both tasted the same wine.
 #
-# Do the judges know more, and can a penalty use it?
-# --------------------------------------------------
+# Do the judges matter, and can a penalty use that?
+# -------------------------------------------------
 
 print(atm.diagnostics.score_test(model, X, rating, judge))
 stage = atm.diagnostics.first_stage(X, judge).frame()
@@ -33,8 +32,8 @@ print(f"share of the covariates' variance that judges explain: {stage.R2.max():.
 
 # %%
 # The judges explain much that temperature and contact do not. But every judge tasted every wine, so the judges do not
-# move the covariates at all, and no choice of coefficients can make the residuals of judge 1 and judge 7 alike. What
-# a penalty can do is to flatten the transformation, so that predictions become wider.
+# shift the covariates at all, and no choice of coefficients can make the residuals of judge 1 and judge 7 alike. A
+# penalty can only flatten the transformation, so that predictions become wider.
 #
 # Leave each judge out
 # --------------------
@@ -44,8 +43,8 @@ print(search.loeo_.summary().round(3).to_string())
 
 # %%
 # At xi = 3 the hardest judge, number 7, is predicted best: 1.56 instead of 1.67. The median judge pays about half of
-# that gain. At xi = 30 everybody pays. The search takes xi = 3, for the 0.9 quantile of the judges; for the mean it
-# would keep xi = 0.
+# that gain. At xi = 30 everybody pays. The search minimises the 0.9 quantile over judges and chooses xi = 3; for the
+# mean it would keep xi = 0.
 
 plain, chosen = atm.OrdinalRegression().fit(X, rating), search.best_estimator_
 nll = search.loeo_.frame().pivot(index="environment", columns="xi", values="nll")
@@ -73,6 +72,6 @@ right.set_title("Two wines, rated by a judge nobody has met", fontsize="medium")
 
 # %%
 # The solid lines are the wider predictions. Four of nine judges gain by them and five lose, so this is insurance
-# against a judge like number 7, not a better model. The ratio of the coefficients nearly stays, because nothing in
-# the anchors speaks about it. Who wants the judges' own levels, for the nine at hand, needs a model with an effect
-# for each of them, and not an anchor.
+# against a judge like number 7, not a better model. The ratio of the coefficients hardly changes, because the anchors
+# contain no information about it. If you want the levels of these nine judges, you need a model with an effect for each
+# judge, not an anchor.

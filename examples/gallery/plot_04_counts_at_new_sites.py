@@ -2,8 +2,8 @@
 Counts at new sites
 ===================
 
-Ticks were counted on the heads of 403 grouse chicks at 63 locations of a moor, in three years. How many are to be
-expected on chicks at a location where nobody has looked yet?
+Ticks were counted on the heads of 403 grouse chicks at 63 locations of a moor, in three years. How many can you expect
+on chicks at a location where nobody has looked yet?
 """
 
 # sphinx_gallery_tags = ["counts", "choosing xi"]
@@ -32,7 +32,7 @@ print(
 
 # %%
 # The counts are far from Poisson: the mean is three times the median. A count transformation model needs no such
-# assumption. It estimates the distribution itself, on a scale that year and altitude shift.
+# assumption. It estimates the distribution itself, and year and altitude shift it.
 #
 # Leave each location out
 # -----------------------
@@ -44,9 +44,9 @@ nll = loeo.frame().pivot(index="environment", columns="xi", values="nll")
 print(f"locations predicted better at xi = 10 than at 0: {(nll[10] < nll[0]).sum()} of {len(nll)}")
 
 # %%
-# The locations explain much that year and altitude do not (the p-value is too good: chicks of a brood are alike). The
-# worst location gains from a penalty: 0.43 at xi = 3, where the median location pays 0.01, and 1.17 at xi = 10, where
-# the median location pays 0.34 and 52 of 63 lose.
+# The locations explain much that year and altitude do not (the p-value is too small, because chicks of a brood are
+# alike). The worst location gains from a penalty: 0.43 at xi = 3, where the median location loses 0.01, and 1.17 at xi
+# = 10, where the median location loses 0.34 and 52 of 63 locations lose.
 #
 # The worst location
 # ------------------
@@ -90,8 +90,8 @@ right.legend(frameon=False, loc="lower left")
 right.set_title("Location 24, which neither model has seen", fontsize="medium")
 
 # %%
-# All five chicks had 45 ticks or more. Maximum likelihood gave that a probability of 0.028, the model at xi = 10 one
-# of 0.155, and for it the 90 % quantile goes from 23 to 80 ticks, at every location of that altitude in that year. Is
-# it worth it? If you must be ready for a location like number 24, yes. If you want good forecasts at most locations,
-# keep xi = 0, or 3 at most: here the locations differ in ways that no covariate follows, and a penalty can only widen
-# what it cannot explain.
+# All five chicks had 45 ticks or more. Maximum likelihood gave that a probability of 0.028, the model at xi = 10 one of
+# 0.155. The price: the 90 % quantile rises from 23 to 80 ticks, at every location of that altitude in that year. Is it
+# worth it? If you must be ready for a location like number 24, yes. If you want good forecasts at most locations, keep
+# xi = 0, or 3 at most: here the locations differ in ways that no covariate explains, and a penalty can only make
+# predictions wider.

@@ -2,8 +2,8 @@
 Is anchoring needed at all?
 ===========================
 
-Before any xi is chosen, three looks at the data say whether a penalty has something to do and whether it can do it:
-a score test, the first stage and the residuals. Here they are taken at four data sets, with four different answers.
+Before you choose xi, three checks show whether a penalty is needed and whether it can work: a score test, the first
+stage and left-out environments. Here they are applied to four data sets, with four different answers.
 """
 
 # sphinx_gallery_tags = ["diagnostics", "no gain"]
@@ -15,9 +15,8 @@ import pandas as pd
 import anchortm as atm
 
 # %%
-# Three data sets that come with the package, and one that is made up so that anchoring should help: seven hospitals
-# differ in the level of a marker; frailty, which nobody measures, raises the marker and shortens the time to the
-# event.
+# Three data sets come with the package, and one is made up so that anchoring should help: seven hospitals differ in the
+# level of a marker; frailty, which nobody measures, raises the marker and shortens the time to the event.
 
 rng = np.random.default_rng(0)
 hospital = rng.integers(0, 7, 700)
@@ -43,11 +42,11 @@ cases = {
 }
 
 # %%
-# Three looks
-# -----------
-# The score test asks whether the anchors explain residuals that the covariates leave. The first stage asks how much
-# of the covariates they move: without that, no coefficient can be chosen that undoes what they do. Leaving each
-# environment out says whether a penalty pays.
+# Three checks
+# ------------
+# The score test asks whether the anchors explain the residuals that the covariates leave. The first stage asks how
+# strongly the anchors shift the covariates: if they do not, no choice of coefficients can undo their effect. Leaving
+# each environment out shows whether a penalty pays.
 
 rows = {}
 for name, (model, formula, data) in cases.items():
@@ -69,17 +68,17 @@ print(pd.DataFrame(rows).to_string())
 # %%
 # Four answers:
 #
-# - **centres**: nothing to do. The test does not reject, and no penalty helps. Keep xi = 0.
-# - **judges**: something to do that coefficients cannot do. Every judge tasted every wine, the first stage is 0; a
-#   penalty only widens predictions, which helps the worst judge a little and costs the median one about half of that.
-# - **towns**: much to do, and more than the model can: 92 directions for 9 parameters. The worst town goes to a third
-#   of its loss, and the median one pays for it.
-# - **hospitals**: what anchoring was made for. The hospitals explain residuals, and they move the marker, so the
-#   coefficient can change. The worst hospital gains 0.34, and the median one pays 0.04.
+# - **centres**: no penalty is needed. The test does not reject, and no penalty helps. Keep xi = 0.
+# - **judges**: they differ, but coefficients cannot undo it. Every judge tasted every wine, so the first stage is 0. A
+#   penalty only widens predictions, which helps the worst judge a little and costs the median judge about half of that.
+# - **towns**: they differ more than the model can explain: 92 anchor directions for 9 parameters. The loss of the worst
+#   town falls to a third, and the median town pays for it.
+# - **hospitals**: the case that anchoring is made for. The hospitals explain residuals, and they shift the marker, so a
+#   change of its coefficient helps. The worst hospital gains 0.34, and the median hospital loses 0.04.
 #
 # The residuals
 # -------------
-# The same can be seen in the mean score residual of each place at xi = 0. Note the scales.
+# You can see the same in the mean score residual of each place at xi = 0. Note that the scales differ.
 
 figure, axes = plt.subplots(2, 2, figsize=(10, 6), layout="constrained")
 for ax, (name, (model, formula, data)) in zip(axes.flat, cases.items(), strict=True):
@@ -92,6 +91,6 @@ for ax, (name, (model, formula, data)) in zip(axes.flat, cases.items(), strict=T
 figure.align_ylabels()
 
 # %%
-# The means of the centres are small, and most bars cross 0. Judges 7 and 1, hospitals 2 and 5 and many towns stand
-# clear of it. The test says the same with one number. With few rows in each place, as in many towns, it
-# simulates its distribution; 199 draws cannot give a p-value below 0.005.
+# The means of the centres are small, and most bars cross 0. The bars of judges 7 and 1, hospitals 2 and 5 and many
+# towns do not. The test says the same with one number. With few rows in each place, as in many towns, it simulates its
+# distribution; 199 draws cannot give a p-value below 0.005.

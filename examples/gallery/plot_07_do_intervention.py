@@ -2,8 +2,8 @@
 A do-intervention, predicted
 ============================
 
-Anchor regression promises to hold up when the anchors are set to values that were never seen. In a structural model
-one can set them, look at what happens, and compare it with what was predicted.
+Anchor regression promises to hold up when the anchors are set to values that were never seen. In a structural model you
+can set them, see what happens, and compare it with the predictions.
 """
 
 # sphinx_gallery_tags = ["causality", "choosing xi"]
@@ -20,7 +20,7 @@ from anchortm.plotting.style import xi_looks
 # %%
 # A world
 # -------
-# The outcome Y depends on a covariate X and on something hidden, H, which acts on X as well. The anchor A moves X and
+# The outcome Y depends on a covariate X and on a hidden variable H, which acts on X as well. The anchor A shifts X and
 # has no other effect.
 
 baseline = np.array([-4.0, -1.0, 0.5, 1.5, 2.5, 3.5, 5.0])
@@ -53,10 +53,10 @@ print("best xi:", ", ".join(f"{column}: {xi}" for column, xi in table.idxmin().i
 print("coefficient:", ", ".join(f"{fit.coef_[0]:.2f} at xi = {xi}" for xi, fit in fits.items()), "- in the world 0.5")
 
 # %%
-# Where the new rows are like the old ones, maximum likelihood is best: it uses X also as a sign of what H is. The
-# further A is set from what was seen, the more of that is misleading, since A moves X and not H. From do(A = 2) on,
-# two standard deviations of what was seen, a penalty wins, and at do(A = 5) the largest is best by far, 3.61 against
-# 4.88. Nobody told the models about these interventions; they had the anchor.
+# Where the new rows are like the old ones, maximum likelihood is best: it also uses X as a sign of H. The further A is
+# set from its training values, the more this misleads, because A shifts X but not H. From do(A = 2) on, two standard
+# deviations away, a penalty wins. At do(A = 5) the largest is best by far, 3.61 against 4.88. The models were not told
+# about these interventions; they only had the anchor.
 
 looks = xi_looks(fits)
 figure, (left, middle, right) = plt.subplots(
@@ -82,9 +82,9 @@ right.set_title("outcomes under do(A = 4)", fontsize="medium")
 right.legend(frameon=False, loc="upper left")
 
 # %%
-# The right panel shows why. At xi = 0 the coefficient, 1.04, carries the outcomes too far to the right; at xi = 100
-# it is 0.49, close to what is true in this world, and so are the predictions, though not their shape. A push works
-# like a do: `world.push(sem.Normal.of(sd=3.0))` gives the anchor another distribution.
+# The right panel shows why. At xi = 0 the coefficient, 1.04, carries the outcomes too far to the right; at xi = 100 it
+# is 0.49, close to the true effect. The predicted location is then close to the truth as well, but not the shape.
+# Instead of setting the anchor, you can also change its distribution: `world.push(sem.Normal.of(sd=3.0))`.
 
 pushed = world.push(sem.Normal.of(sd=3.0)).sample(20_000, random_state=3)
 print(

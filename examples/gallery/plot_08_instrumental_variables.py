@@ -2,9 +2,9 @@
 Instrumental variables as the limit
 ===================================
 
-If the anchor acts on the outcome only through the covariates it is an instrument, and a large xi gives what
-instrumental variables give. In a linear model that is the causal effect. In other models it is what is left of it
-when a hidden cause is left out.
+If the anchor acts on the outcome only through the covariates, it is an instrument, and a large xi gives the
+instrumental variable estimate. In a linear model this estimates the causal effect. In other models it estimates an
+attenuated effect, because the hidden cause is left out.
 """
 
 # sphinx_gallery_tags = ["causality"]
@@ -18,8 +18,8 @@ from anchortm.plotting.style import xi_axis
 # %%
 # A linear model
 # --------------
-# Y = X + 2 H + noise and X = 1.5 A + H + noise, where A is a coin. Least squares takes part of what H does for an
-# effect of X.
+# Y = X + 2 H + noise and X = 1.5 A + H + noise, where A is a coin. Least squares attributes part of the effect of H to
+# X.
 
 rng = np.random.default_rng(3)
 n = 2000
@@ -40,15 +40,15 @@ linear = atm.LinearAnchorRegression(gamma=atm.gamma_from_xi(3.0)).fit(x[:, None]
 print(f"linear anchor regression at gamma = 7, which is xi = 3: {linear.coef_[0]:.4f}")
 
 # %%
-# From least squares at xi = 0 the slope goes to that of two-stage least squares at xi = inf, which is computed here
-# as a fit like any other. Within its sampling error that is the causal effect, 1. On the way, `NormalLinear` is
-# linear anchor regression with gamma = 2 xi + 1.
+# The slope goes from least squares at xi = 0 to two-stage least squares at xi = inf, which is a fit like any other
+# here. The slope at xi = inf is the causal effect, 1, within sampling error. On the way, `NormalLinear` is linear
+# anchor regression with gamma = 2 xi + 1.
 #
 # A model that is not linear
 # --------------------------
 # Scenario iv1 of the paper: a skewed outcome from a probit transformation model with a causal coefficient of 0.3, a
-# coin as instrument, and a hidden cause with a coefficient of 0.6 and a standard deviation of 0.75. Many rows, so
-# that little is left of chance.
+# coin as instrument, and a hidden cause with a coefficient of 0.6 and a standard deviation of 0.75. There are many
+# rows, so that little is due to chance.
 
 run = atm.scenarios.iv1(n_train=100_000, n_test=2000).draw(1)
 anchor = (run.train.A[:, 0] > 0).astype(int)
@@ -83,6 +83,6 @@ for ax in axes:
 
 # %%
 # On the right the coefficient goes past 0.3. It ends near 0.2736, and the causal value is four standard errors away.
-# That is no fault of the penalty: in a model that is not linear, leaving H out widens the distribution of the outcome
-# given X, and all coefficients shrink by the factor 1 / sqrt(1 + 0.6² 0.75²). A large xi takes the confounding away,
-# not this attenuation. (The paper calls it bias, from the nonlinear expectation.)
+# The penalty is not the reason: in a model that is not linear, leaving H out widens the distribution of the outcome
+# given X, and all coefficients shrink by the factor 1 / sqrt(1 + 0.6² 0.75²). A large xi removes the confounding, not
+# this attenuation. (The paper calls it bias, from the nonlinear expectation.)

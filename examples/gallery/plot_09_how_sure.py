@@ -2,8 +2,8 @@
 How sure is a predicted survival curve?
 =======================================
 
-A model fitted to 128 patients with 44 events predicts the whole course of a patient who is on interferon. How far
-can that curve be trusted, and does it matter which of the ways of saying so is used?
+A model fitted to 128 patients with 44 events predicts the whole course of a patient who is on interferon. How uncertain
+is that curve, and does it matter which method measures the uncertainty?
 """
 
 # sphinx_gallery_tags = ["survival", "uncertainty"]
@@ -22,11 +22,11 @@ patient = pd.DataFrame([[1.0, 1.0]], columns=X.columns)  # on interferon, ten ye
 days = np.linspace(5, 365, 100)
 
 # %%
-# Five ways to be unsure
-# ----------------------
-# By the information (right if the model is), by the sandwich (right even if the shape is wrong), by fits to resampled
-# patients, by fits to resampled centres (patients of a centre may be alike), and by the information once more, for a
-# band that is to hold for all days at once.
+# Five measures of uncertainty
+# ----------------------------
+# The methods are: the information matrix (valid if the model is correct), the sandwich (valid even if the shape is
+# wrong), fits to resampled patients, fits to resampled centres (patients of a centre may be alike), and the information
+# matrix once more, for a band that covers all days at once.
 
 bands = {
     "information": fit.confidence_band(patient, days, "sf"),
@@ -63,8 +63,7 @@ right.set(xlabel="no infection in the first year, probability", xlim=(0, 1), yli
 right.set_title("the same at 365 days, in five ways", fontsize="medium")
 
 # %%
-# Two in three patients stay free of infections in the first year, give or take 15 points. The information, the
-# sandwich and resampled patients agree within a few points, which speaks for the model. Resampled centres give the
-# narrowest interval, but 13 centres are few to resample, and with few of them such intervals tend to be too short:
-# here we would not take them for good news. Who reads the curve at many days wants the widest band, which is wider by
-# a fifth.
+# Two in three patients stay free of infections in the first year, give or take 15 points. The information, the sandwich
+# and resampled patients agree within a few points, which speaks for the model. Resampled centres give the narrowest
+# interval, but 13 centres are few to resample, and with few of them such intervals tend to be too short, so do not read
+# this as good precision. If you read the curve at many days, use the simultaneous band, which is wider by a fifth.

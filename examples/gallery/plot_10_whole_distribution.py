@@ -2,9 +2,8 @@
 A whole distribution, not a mean
 ================================
 
-Old Faithful erupts for two minutes or for four and a half, hardly ever for three. A forecast of the mean is a
-duration that does not happen. What does a predicted distribution say, and is it any better by the scores that judge
-forecasts?
+Old Faithful erupts for two minutes or for four and a half, hardly ever for three. The mean is a duration that hardly
+ever happens. What does a predicted distribution add, and does it score better?
 """
 
 # sphinx_gallery_tags = ["continuous", "scores"]
@@ -36,8 +35,8 @@ between = test.duration.between(2.5, 3.5).mean()
 print(f"later eruptions of 2.5 to 3.5 minutes: {between:.0%}")
 
 # %%
-# After a wait of 85 minutes both expect a mean of 2.7 minutes. The normal model takes that for the likeliest
-# duration. The other knows that the eruption will be short or long.
+# After a wait of 85 minutes both expect a mean of 2.7 minutes. The normal model takes this as the most likely duration.
+# The other model predicts that the eruption will be either short or long.
 #
 # Which forecast is better?
 # -------------------------
@@ -80,10 +79,10 @@ atm.plotting.nll_quantiles(losses, axes[1, 2])
 axes[1, 2].set(title="later eruptions", ylabel="NLL of a row, at most", xlabel="share of eruptions")
 
 # %%
-# The forecast of any shape wins by both scores, in every quantile of the later eruptions (lower right). The coverage
-# does not show it: the normal model's 89 % are near enough to 90, though its intervals are full of durations that do
-# not happen. Nor is the better model perfect. Its intervals may be a little too wide (they hold 96 %), and two bars
-# of its calibration are beyond what chance allows. It also shifts a single shape along with the wait, and cannot
-# change that shape.
+# The flexible model wins by both scores, in every quantile of the later eruptions (lower right). Coverage does not show
+# the difference: the normal model's 89 % is close to 90 %, although much of its intervals consists of durations that
+# hardly ever happen. The better model is not perfect either. Its intervals may be a little too wide (they hold 96 %),
+# and two bars of its calibration are beyond what chance allows. It also shifts a single shape along with the wait, and
+# cannot change that shape.
 #
 # There is no anchor in this example: with xi = 0 the models are ordinary transformation models.

@@ -2,8 +2,8 @@
 Rows that stay on disk
 ======================
 
-A table of ten million rows need not fit into memory: a fit reads it a batch at a time, five to seven times in all.
-Here is the same in miniature: eight Parquet files, the fit to them, and what more files buy.
+A table of ten million rows need not fit into memory: a fit reads it a batch at a time, five to seven times in all. Here
+is the same in miniature: eight Parquet files, the fit to them, and how much more files improve it.
 """
 
 # sphinx_gallery_tags = ["large tables"]
@@ -53,8 +53,8 @@ print("coefficients from disk", disk.coef_.round(4), "and in memory", memory.coe
 print("largest difference below 1e-8:", bool(abs(disk.coef_ - memory.coef_).max() < 1e-8))
 
 # %%
-# The two fits are one: what a pass brings back are sums, and they do not depend on how the rows are cut into files.
-# (A table this small needs 4 passes, because all of it is in the sample that the first Newton steps use.)
+# The two fits are the same: a pass returns only sums, and these do not depend on how the rows are split into files. (A
+# table this small needs 4 passes, because all of it is in the sample that the first Newton steps use.)
 #
 # What more files buy
 # -------------------
@@ -96,6 +96,6 @@ print(pd.read_parquet(folder / "predicted.parquet").head(3).round(1).to_string()
 shutil.rmtree(folder)
 
 # %%
-# Eight times the rows, a third of the standard error, as the square root has it. What no number of rows changes is
-# the gap to the dashed line: maximum likelihood takes part of what the hidden variable does for an effect of the
-# score, in 80 000 rows as in ten million. That is what the regions, as anchors, are for.
+# With eight times the rows the standard error falls to a third, as expected from the square root. The gap to the dashed
+# line does not depend on the number of rows: maximum likelihood attributes part of the effect of the hidden variable to
+# the score, with 80 000 rows as with ten million. This is why the regions are used as anchors.

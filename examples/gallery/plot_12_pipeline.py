@@ -2,8 +2,8 @@
 Anchors in a scikit-learn pipeline
 ==================================
 
-Models are scikit-learn estimators. `make_pipeline` of this package puts transformers before one, passes the anchors on
-to it, and predicts distributions. What does a grid search choose, and is it what you wanted?
+Models are scikit-learn estimators. `make_pipeline` of this package puts transformers before a model, passes the anchors
+on to it, and predicts distributions. What does a grid search choose, and is it what you want?
 """
 
 # sphinx_gallery_tags = ["scikit-learn", "choosing xi"]
@@ -76,6 +76,6 @@ ax.set(ylabel="negative log-likelihood of left-out towns")
 ax.legend(frameon=False, title="dots: chosen")
 
 # %%
-# The objective decides. The median town wants no penalty, the mean a small one, the worst the largest of the list.
-# But the worst town has three rows, and most of what it gains is width. A grid search answers the question of its
-# score, so ask it for the mean only if the mean town is what you care about.
+# The objective decides. The median town wants no penalty, the mean a small one, the worst the largest of the list. But
+# the worst town has three rows, and it gains mostly from wider predictions. A grid search optimises its score, so use
+# the mean only if you care about the average over towns.

@@ -3,8 +3,8 @@ Two Cox models
 ==============
 
 `ProportionalHazards` has a smooth baseline and fits it together with the coefficients. `CoxPH` leaves the baseline
-open: its likelihood is the partial one, and its residuals are those of martingales. Without a penalty the two agree.
-With one they need not, and the difference is the baseline.
+unspecified: it uses the partial likelihood and martingale residuals. Without a penalty the two agree. With a penalty
+they can differ, because of the baseline.
 """
 
 # sphinx_gallery_tags = ["survival"]
@@ -19,8 +19,8 @@ import anchortm as atm
 # Eight sites
 # -----------
 # A hidden cause H acts on the covariate and on the hazard, so that maximum likelihood is wrong about x, whose
-# coefficient is 0.5. Sites shift the covariate, which tells the two apart. They also act on the hazard a little, by
-# themselves: no coefficient of x can make the residuals of all eight sites average zero.
+# coefficient is 0.5. Sites shift the covariate, which makes it possible to separate the two. They also have a small
+# direct effect on the hazard, so no coefficient of x makes the mean residual zero at all eight sites.
 
 rng = np.random.default_rng(3)
 n, n_sites = 3000, 8
@@ -57,8 +57,8 @@ print(table.round(3).to_string())
 # ratios even where it confounds nothing.)
 #
 # What falls there is not the difference between sites. The residual is Lambda - event, and a baseline that is part of
-# the penalised fit can make *all* residuals smaller by being flat, as the last column shows. Here is the probability
-# that both models give to survival, averaged over the rows, next to the Kaplan-Meier curve, which knows of no model.
+# the penalised fit can make *all* residuals smaller by being flat, as the last column shows. Here is the survival
+# probability that each model predicts, averaged over the rows, next to the Kaplan-Meier curve, which needs no model.
 
 grid = np.linspace(0, 3, 61)
 chosen = [0, 30, 1000]
@@ -79,9 +79,9 @@ for name, of_xi in curves.items():
     )
 
 # %%
-# `CoxPH` cannot do that. Its baseline follows from the coefficients by Breslow's formula, whatever the penalty asks
-# for: among those at risk, as many events are expected as there are, at every time. The price of a penalty is then
-# paid by the coefficients alone.
+# `CoxPH` cannot do that. Its baseline follows from the coefficients by Breslow's formula, whatever the penalty: at
+# every time, the expected number of events among those at risk equals the observed number. So a penalty can change only
+# the coefficients.
 
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
 strength = np.arange(len(xis))
@@ -107,9 +107,9 @@ plt.show()
 # %%
 # Which to take
 # -------------
-# Take `CoxPH` where only the order of risks matters, where the baseline is nothing that a few polynomials could follow,
-# or where predictions must stay calibrated on the whole while the coefficients are made robust. It is also the model
-# with strata, whose baselines have nothing in common:
+# Take `CoxPH` if only the order of risks matters, if a few polynomials cannot follow the baseline, or if predictions
+# must stay calibrated overall while the coefficients are made robust. It also takes strata whose baselines have nothing
+# in common:
 
 strata = atm.CoxPH(3.0, strata="clinic").fit(pd.DataFrame({"x": x, "clinic": site % 2}), y, anchors=site)
 print(strata.summary())
@@ -117,4 +117,4 @@ print(strata.summary())
 # %%
 # Take `ProportionalHazards` for interval-censored times, for densities, means and bands of predictions, for times
 # beyond the last event, and for tables that do not fit into memory. Its wide predictions at a large xi have a meaning,
-# too: they are what a model should say that must hold at every site and knows it is often wrong.
+# too: a model that must hold at every site, and is often wrong, should predict widely.

@@ -2,9 +2,9 @@
 Rooms matter more where homes are dear
 ======================================
 
-A model with one coefficient for each covariate says that a room more shifts the odds of a higher price by the same
-factor everywhere, at 15 000 dollars as at 40 000. Is that so in Boston? And if it is not, does a model that lets the
-effect vary along the price hold up in a town it has not seen?
+A model with one coefficient for each covariate says that one more room multiplies the odds of a higher price by the
+same factor everywhere, at 15 000 dollars as at 40 000. Is that so in Boston? And if it is not, does a model that lets
+the effect vary along the price hold up in a town it has not seen?
 """
 
 # sphinx_gallery_tags = ["continuous", "model extensions"]
@@ -22,14 +22,14 @@ plain = atm.ContinuousLogit()
 print(atm.proportionality_test(plain, X, price))
 
 # %%
-# Proportional odds are far from what these data say, of crime and of rooms first of all. The test fits the plain
-# model only: it looks at the slope of the likelihood towards a model with an effect that varies.
+# These data clearly contradict proportional odds, most of all for crime and rooms. The test fits the plain model only:
+# it uses the slope of the likelihood towards a model with an effect that varies.
 #
 # Let the effect of rooms vary
 # ----------------------------
 #
-# The effect becomes a curve along the price, in the same basis as h. For every number of rooms between the fewest and
-# the most in the data h increases in y, which the fit makes sure of.
+# The effect becomes a curve along the price, in the same basis as h. The fit ensures that h increases in y for every
+# number of rooms between the fewest and the most in the data.
 
 varying = atm.ContinuousLogit(varying=["rm"]).fit(X, price)
 plain = plain.fit(X, price)
@@ -51,9 +51,9 @@ for name, model in (("one effect", atm.ContinuousLogit()), ("effect varies", atm
     print(towns[name].summary().round(2).to_string())
 
 # %%
-# Without a penalty the richer model is better in the median town and worse in the worst: it has learned more of
-# the towns at hand, and among it what does not hold in Back Bay. At xi = 10 the worst town is about as good
-# as that of the simpler model, and the median one better.
+# Without a penalty the richer model is better in the median town and worse in the worst: it has learned more about
+# these towns, including things that do not hold in Back Bay. At xi = 10 the worst town is about as good as that of the
+# simpler model, and the median one better.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4), layout="constrained")
 left.fill_between(curve.y, curve.lower, curve.upper, color="#0072B2", alpha=0.2, label="95 % at each price")
@@ -74,5 +74,5 @@ right.legend(frameon=False, fontsize="small")
 right.set_title("Each of 92 towns, predicted from the others", fontsize="medium")
 
 # %%
-# An effect that varies needs more of the data than a number does: where prices are rare, its curve is wide. Test first,
-# and look at left-out places with and without.
+# An effect that varies needs more data than a single number: where prices are rare, its confidence band is wide. Test
+# first, and compare left-out places with and without it.

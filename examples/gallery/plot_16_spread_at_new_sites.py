@@ -3,7 +3,7 @@ How wide is a prediction at a new site?
 =======================================
 
 Sites can move the spread of an outcome as well as its mean. A model with scale effects lets covariates widen or narrow
-its predictions, and like other effects these may mix what holds everywhere with what holds at the sites at hand. The
+its predictions. Like other effects, these may mix what holds everywhere with what holds only at the training sites. The
 penalty ``xi`` asks for means that agree across sites, ``xi_scale`` for spreads that agree. Simulated data, so that we
 know the truth.
 """
@@ -27,10 +27,10 @@ def draw(setting, n, rng, by_x=0.3, by_hidden=-0.35, own=0.0):
 
 
 # %%
-# The setting of a site moves x, and x widens y by a factor of exp(0.3) for each unit. The hidden variable raises x too,
-# but it narrows y: within a site rows with a large x are hardly more spread than others. Which of the two slopes is
-# needed depends on where predictions are for. The twelve sites of the fit have settings between -1 and 1, the seven
-# new ones between -3 and 3.
+# The setting of a site shifts x, and x widens y by a factor of exp(0.3) for each unit. The hidden variable raises x
+# too, but it narrows y: within a site, rows with a large x hardly vary more than others. Which of the two slopes you
+# need depends on the place that you predict. The twelve sites of the fit have settings between -1 and 1, the seven new
+# ones between -3 and 3.
 
 rng = np.random.default_rng(1)
 X, y, site = draw(np.linspace(-1, 1, 12), 100, rng)
@@ -69,10 +69,10 @@ print(table.round(3).to_string())
 
 # %%
 # Maximum likelihood finds a slope of the log spread of 0.04. Where x is large its 90 % intervals hold 53 % of the
-# outcomes. The penalty on the means alone does not mend that. The penalty on the scale alone widens the predictions
-# where x is large, but takes what the mean does wrong for spread, and fails where x is small. With both the slope is
-# 0.24, near the 0.3 by which settings widen y, and the intervals hold at least 91 % at every new site. At a site in the
-# middle of those of the fit all this costs: 1.72 instead of 1.49.
+# outcomes. The penalty on the means alone does not repair this. The penalty on the scale alone widens the predictions
+# where x is large, but it treats errors of the mean as spread, and fails where x is small. With both the slope is 0.24,
+# near the 0.3 by which settings widen y, and the intervals hold at least 91 % at every new site. The price is paid at a
+# site in the middle of the training sites: the loss is 1.72 instead of 1.49.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")
 styles = {"maximum likelihood": ("#D55E00", "--", "o"), "xi = 10": ("#0072B2", "-", "s")}
@@ -91,9 +91,9 @@ left.legend(frameon=False)
 # %%
 # Where it does not help
 # ----------------------
-# Now x has nothing to do with the spread, and each site has one of its own. No effect of x can make the spreads agree,
-# and a penalty that insists bends what it can bend. One draw says little about that, so this is the worst of seven new
-# sites in twenty draws from each of the two worlds.
+# Now x does not affect the spread, and each site has its own spread. No effect of x can make the spreads agree, so a
+# penalty distorts other parts of the model. One draw says little, so this is the worst of seven new sites in twenty
+# draws from each of the two worlds.
 
 worlds = {"through x": {}, "sites alone": {"by_x": 0.0, "by_hidden": 0.0, "own": 0.4}}
 found = []

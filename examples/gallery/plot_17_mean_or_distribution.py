@@ -33,13 +33,13 @@ print(pd.Series({name: fit.aic_ for name, fit in fits.items()}, name="AIC").roun
 
 # %%
 # The variance is more than ten times what a Poisson distribution allows: chicks of a brood share their ticks. A
-# negative binomial distribution takes that up with one more parameter, and a transformation model does with a few:
-# by Akaike's criterion they are equally good.
+# negative binomial distribution accounts for that with one more parameter, a transformation model with a few: by
+# Akaike's criterion they are about equally good.
 #
 # What the anchors say
 # --------------------
-# The locations explain the residuals. A Poisson model takes their differences for far more certain than they are, and
-# its test statistic is as far off as its chi-square.
+# The locations explain part of the residuals. A Poisson model overstates how certain their differences are: its test
+# statistic is as much too large as its chi-square.
 
 for name, model in (("Poisson", atm.AnchorGLM(family="poisson")), ("transformation", atm.CountRegression())):
     print(name, atm.diagnostics.score_test(model, formula, data))
@@ -55,8 +55,8 @@ height = {name: path.coefs[:, 0] * data.cHEIGHT.std() for name, path in paths.it
 print(pd.DataFrame(height, index=pd.Index(xis, name="xi")).round(2).to_string())
 
 # %%
-# Coefficients of height, per standard deviation. The transformation model's are log odds ratios and shrink as xi grows,
-# because the transformation flattens. Those of the mean have no such way out.
+# Coefficients of height, per standard deviation. Those of the transformation model are log odds ratios and shrink as xi
+# grows, because the transformation flattens. In models of the mean nothing can flatten.
 #
 # New locations
 # -------------
@@ -69,7 +69,7 @@ table = pd.concat({name: result.summary()[["worst", "median", "mean"]] for name,
 print(table.round(2).to_string())
 
 # %%
-# The Poisson model is out of the question: it is so sure of itself that one location costs 87, and anchoring makes that
+# The Poisson model is unusable: it is so overconfident that the loss at one location is 87, and anchoring makes that
 # worse. The other two are close. At xi = 0 the transformation model is better on average and at the worst location, the
 # negative binomial one at the median location. The penalty lowers the worst location of both and raises the average:
 # here it buys little, whatever the model.
@@ -111,5 +111,5 @@ plt.show()
 # On the right a calibrated prediction follows the diagonal. The Poisson model's transforms pile up at both ends: almost
 # half of the chicks fall outside its 90 % intervals. The other two miss by less: 84 % are inside, because new locations
 # differ from each other more than chicks of one location do, which neither model knows. So a model of the mean can do
-# nearly as well as one of the distribution, provided its family has the right spread, and then it is the shorter one to
-# report: an effect is a ratio of means. Where no family fits, leave the distribution open.
+# nearly as well as a model of the distribution if its family has the right spread. It is then easier to report: an
+# effect is a ratio of means. If no family fits, leave the distribution open.

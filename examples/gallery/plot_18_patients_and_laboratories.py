@@ -3,10 +3,10 @@ Patients in laboratories: who is a cluster, who an anchor?
 ==========================================================
 
 Patients of a trial are seen four times each, and a marker is read in one of thirteen laboratories. Two groupings, two
-roles. Visits of one patient are alike: that makes standard errors wrong if it is ignored, and a *random effect* takes
-care of it. Laboratories differ in ways that will not be the same at the next one: that makes predictions wrong, and
-they are the *anchors*. The patients, their treatments and centres are those of the cgd trial; the outcome is made up,
-so that the truth is known.
+roles. Visits of one patient are alike: if you ignore that, standard errors are wrong, and a *random effect* takes care
+of it. Laboratories differ in ways that will be different again at the next one. That makes predictions wrong, so
+laboratories are the *anchors*. The patients, their treatments and centres are those of the cgd trial; the outcome is
+made up, so that the truth is known.
 """
 
 # sphinx_gallery_tags = ["continuous", "model extensions"]
@@ -46,8 +46,8 @@ print(model.summary())
 # Ignoring the patients
 # ---------------------
 #
-# A good part of what the covariates leave is the patients': it comes back at every visit. A model without random
-# effects takes 512 visits for 512 independent rows.
+# A good part of what the covariates do not explain belongs to the patient and recurs at every visit. A model without
+# random effects treats 512 visits as 512 independent rows.
 
 plain = atm.NormalLinear.from_formula("score ~ treated + marker", data)
 errors = {
@@ -59,7 +59,7 @@ for name, error in errors.items():
     print(f"standard error of the treatment's effect, {name}: {error:.3f}")
 
 # %%
-# Which is right? In simulated trials one can count how often the 95 % interval holds the truth.
+# Which is right? In simulated trials we can count how often the 95 % interval contains the truth.
 
 TRIALS = 60
 held = dict.fromkeys(errors, 0)
@@ -80,14 +80,14 @@ for name, count in held.items():
     print(f"{name}: {count} of {TRIALS} intervals hold the truth")
 
 # %%
-# The interval that ignores patients is too short. Both others do; the random effect says in addition how much
-# patients differ, and predicts for a patient whom it has seen.
+# The interval that ignores patients is too short. The other two are long enough. The random effect also shows how much
+# patients differ, and can predict a patient whom it has seen.
 #
 # A patient whom the model knows
 # ------------------------------
 #
-# ``predict_distribution`` is of a new patient, averaged over all that patients may be. ``conditional=True`` uses
-# what the earlier visits have shown.
+# ``predict_distribution`` predicts a new patient, averaged over the distribution of patients. ``conditional=True`` uses
+# what the patient's earlier visits have shown.
 
 row = data[data.patient == 5][:1]
 new, known = model.predict_distribution(row), model.predict_distribution(row, conditional=True)
@@ -100,8 +100,9 @@ for name, distribution in (("a new patient", new), ("this one", known)):
 # -----------------------
 #
 # The strain of the day is hidden. It raises the marker and lowers the score, so that the marker seems to matter less
-# than it does (0.5). That is a good prediction as long as marker and strain go together as they do here; a laboratory
-# with other readings breaks it. Each is left out in turn, and its visits are scored by their marginal likelihood.
+# than it does (0.5). This predicts well as long as marker and strain go together as they do here, but not at a
+# laboratory with other readings. Each laboratory is left out in turn, and its visits are scored by their marginal
+# likelihood.
 
 formula = "score ~ treated + marker + (1 | patient) | lab"
 xis = [0, 1, 10, 100]
@@ -121,8 +122,8 @@ for xi, slope, error, sd in zip(xis, *crossed, strict=True):
     print(f"xi = {xi:g}: effect of the marker {slope:.2f}, standard error {error:.2f}; patients differ by {sd:.2f}")
 
 # %%
-# The random effect does nothing about the strain: the marker is wrong at xi = 0. The penalty moves it towards the truth
-# and helps the worst laboratory. On the other hand the penalty does nothing about the patients.
+# The random effect does not help against the strain: at xi = 0 the effect of the marker is wrong. The penalty moves it
+# towards the truth and helps the worst laboratory. In turn, the penalty does not account for the patients.
 #
 # When clusters lie within environments
 # -------------------------------------
@@ -141,7 +142,7 @@ for xi, slope, _, sd in zip(xis, *nested, strict=True):
 # Now the penalty fails, and the fit warns that it may. What a laboratory does to all its patients looks like a
 # difference between patients. The random effect takes it up, which leaves little in the residuals, and the penalty
 # pushes the variance between patients up instead of the effect of the marker towards the truth. In such a design leave
-# the random effect out, and let standard errors know of the patients.
+# the random effect out, and cluster the standard errors by patient.
 
 parts = visits(0, own=True)
 alone = atm.NormalLinear.from_formula("score ~ treated + marker | lab", parts, xi=10.0)

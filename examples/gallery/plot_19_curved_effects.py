@@ -3,7 +3,7 @@ Curves, and towns not seen before
 =================================
 
 The price of a house does not fall in a straight line with the share of poorer neighbours. Smooth terms, ``s(x)`` in a
-formula, let the data bend the line, as far as a roughness penalty lets them. This page asks what the bend is worth in a
+formula, let the data bend the line, within the limits of a roughness penalty. This page shows what the curve gains in a
 town that the fit has not seen, and what it costs.
 """
 
@@ -31,9 +31,9 @@ for name, fit in fits.items():
 axes = atm.plotting.smooth_effects({name: fit.smooth_effects() for name, fit in fits.items()})
 
 # %%
-# Prices fall steeply up to a share of about 10 per cent, and slowly from there on. Rooms count above six. The anchor
-# penalty takes a good part of both effects away, and at the same strength of smoothing the curves use more degrees of
-# freedom: the loss has more curvature then. The scale is that of h: in units of the standard deviation of prices
+# Prices fall steeply up to a share of about 10 per cent, and slowly from there on. Rooms matter above six. The anchor
+# penalty takes a good part of both effects away. At the same strength of smoothing the curves then use more degrees of
+# freedom, because the loss has more curvature. The scale is that of h: in units of the standard deviation of prices
 # around the model.
 #
 # Smoothness and xi by left-out towns
@@ -53,11 +53,11 @@ worst = search.loeo_.frame().groupby(["smooth", "xi"])["nll"].max().unstack("xi"
 print(worst.round(2).to_string())
 
 # %%
-# That is another story. At small xi the worst town is predicted *worse* the more the curves may bend. It is Beacon
-# Hill: three tracts at 50 thousand dollars, the cap of the data. The fit to the other towns expects 21 to 31 with
-# lines and 21 to 36 with curves, but the model with curves has the smaller standard deviation, 3.6 in place of 5.1,
-# and is the more surprised. At large xi lines and curves do equally well for the worst town, if they are smooth:
-# hardly smoothed ones do badly, though the average town does not show it.
+# For the worst town it is different. At small xi the worst town is predicted *worse* the more the curves may bend. It
+# is Beacon Hill: three tracts at 50 thousand dollars, the cap of the data. The fit to the other towns expects 21 to 31
+# with lines and 21 to 36 with curves, but the model with curves has the smaller standard deviation, 3.6 instead of 5.1,
+# so these prices are further out in its tail. At large xi lines and curves do equally well for the worst town, if they
+# are smooth: hardly smoothed ones do badly, though the average town does not show it.
 #
 # Town by town
 # ------------
@@ -94,6 +94,6 @@ panels[1].legend(frameon=False, loc="lower right")
 plt.show()
 
 # %%
-# Most towns lie below the diagonal: curves are worth their while for them, with the anchor penalty and without. Some
-# that lines predict badly are as easy as any with curves. The one far above the diagonal at both xi is Beacon Hill.
-# What helps there is a larger xi, with curves or without: a wider distribution, which all other towns pay for.
+# Most towns lie below the diagonal: curves help them, with the anchor penalty and without. Some towns that lines
+# predict badly are as easy as any with curves. The town far above the diagonal at both xi is Beacon Hill. What helps
+# there is a larger xi, with curves or without: a wider distribution, for which nearly all other towns pay.

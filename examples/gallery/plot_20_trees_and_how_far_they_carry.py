@@ -2,9 +2,9 @@
 Trees, and how far they carry
 =============================
 
-Effects are not always lines. ``AnchorBoostedTM`` boosts trees down the anchor loss of any model of this package. Does
-that help at a new place? The paper's scenario nla is made for the question: the outcome jumps where the second and
-third covariate fall below a threshold, which no linear model can say.
+Effects are not always linear. ``AnchorBoostedTM`` boosts trees on the anchor loss of any model of this package except
+``CoxPH``. Does that help at a new place? The paper's scenario nla is made for the question: the outcome jumps where the
+second and third covariate fall below a threshold, which no linear model can represent.
 """
 
 # sphinx_gallery_tags = ["continuous", "model extensions"]
@@ -24,8 +24,8 @@ def with_jumps(X):
 
 
 # %%
-# The same 300 training rows are used for five places, from where the data come from (a push of 0) to where the paper
-# looks (10). At each place 2000 rows are predicted.
+# The same 300 training rows are used to predict five places: from one like the training data (a push of 0) to the one
+# that the paper looks at (10). At each place 2000 rows are predicted.
 
 rows, slopes, refits = [], [], []
 for seed in SEEDS:
@@ -68,32 +68,32 @@ print(table.round(2).to_string())
 # Why not?
 # --------
 #
-# The columns ``outside`` and ``jumps`` tell. At a push of 10 every row is outside the range of the training data, and
-# not one is where the outcome jumps. There is nothing left that a tree could say: beyond the last split it is constant.
-# All that counts there is the slope of the linear part, and how sure the model is of it.
+# Look at the columns ``outside`` and ``jumps``. At a push of 10 every row is outside the range of the training data,
+# and no row is where the outcome jumps. A tree cannot help there: beyond its last split it is constant. Only the slope
+# of the linear part counts there, and how narrow the predictions are.
 #
-# It is not the fault of trees. The last column is a linear model that is *told* where the jumps are. It is better
-# than both linear models up to a push of 2, and bad at the end. Far out only the sum of the slopes counts, because a
-# push moves all covariates alike. In the true model it is 2:
+# Trees are not the reason. The last column is a linear model that is *told* where the jumps are. It is better than both
+# linear models up to a push of 2, and bad at the end. Far out only the sum of the slopes counts, because a push moves
+# all covariates alike. In the true model it is 2:
 
 print(pd.DataFrame(slopes).mean().round(2).to_string())
 
 # %%
-# The linear model is right by two errors that cancel. The hidden variable pulls its slopes up, of which this xi leaves
-# some, and the jumps that it does not know, which fall where the covariates rise, pull them down. Who knows the jumps
-# is left with the first error. Trees are in between. A push of 10 multiplies an error of 0.4 in the sum by 20.
+# The linear model is right because two errors cancel. The hidden variable pulls its slopes up, and this xi removes only
+# part of that. The jumps, which the model does not know, pull them down. A model that knows the jumps has only the
+# first error. Trees are in between. A push of 10 multiplies an error of 0.4 in the sum by 20.
 #
 # A few rows from there
 # ---------------------
 #
-# With rows from the new place it is another matter. ``refit`` keeps the splits and moves leaf values, slopes and
-# baseline towards what 30 rows of the target say.
+# With rows from the new place this changes. ``refit`` keeps the splits and moves leaf values, slopes and baseline
+# towards what 30 rows of the target say.
 
 print(pd.DataFrame(refits).groupby("learner", sort=False).mean().round(2).to_string())
 
 # %%
 # Trees beside a linear part then do better than the linear model, which has not seen these rows. Trees alone gain most,
-# as their level was wrong, and stay behind: they have no slope.
+# because their level was wrong, but they remain worse: they have no slope.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")
 looks = {

@@ -84,7 +84,7 @@ def test_members_are_left_out_only_if_the_study_says_so(agreed: bool) -> None:
     if agreed:
         assert len(asked.leave_one_site_out(atm.ContinuousLogit(), [0]).frame()) == 4
         return
-    with pytest.raises(DisclosureError, match="does not let members be left out"):
+    with pytest.raises(DisclosureError, match="does not allow a session without some members"):
         asked.leave_one_site_out(atm.ContinuousLogit(), [0])
 
 

@@ -70,7 +70,7 @@ def test_resuming_needs_the_same_rows_and_model() -> None:
         asked.resume(atm.Lehmann(), xi=3.0)
     rows = sites.sites["s2"].data
     sites.sites["s2"] = Site(rows[:-1], "s2", keys=sites.sites["s2"].keys)
-    with pytest.raises(InputError, match="other rows than before are at s2"):
+    with pytest.raises(InputError, match="the sites or their rows have changed: s2; call fit"):
         asked.resume(MODEL, xi=3.0)
     assert asked.fit(MODEL, xi=3.0).n_rows_ == len(DATA) - 1
 

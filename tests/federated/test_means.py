@@ -159,7 +159,7 @@ def test_few_rows_with_far_outcomes_keep_the_dispersion_to_themselves(few: int) 
     if few == 3:
         assert one_site(data, "y ~ x", model).pearson_ > 1e6
         return
-    with pytest.raises(DisclosureError, match="a site keeps Pearson's chi-square to itself"):
+    with pytest.raises(DisclosureError, match="a site withholds Pearson's chi-square"):
         one_site(data, "y ~ x", model)
     assert np.isnan(one_site(data, "y ~ x", atm.AnchorGLM(dispersion="ml")).pearson_)
 

@@ -464,9 +464,9 @@ def test_damaged_files_are_refused(change: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("learner", ["tree", "linear"])
 def test_penalties_need_a_linear_part(learner: str) -> None:
     table = pd.DataFrame({"y": RNG.normal(size=80), "x": RNG.normal(size=80), "site": np.arange(80) % 3})
-    with pytest.raises(InputError, match="l2 shrinks coefficients"):
+    with pytest.raises(InputError, match="l2 shrinks coefficients of a linear part"):
         atm.AnchorBoostedTM(atm.NormalLinear(l2=0.1), learner=learner).fit(table[["x"]], table.y)
-    with pytest.raises(InputError, match=r"write x for s\(x\)"):
+    with pytest.raises(InputError, match=r"write x instead of s\(x\)"):
         atm.AnchorBoostedTM.from_formula("y ~ s(x, 4) | site", table, model=atm.NormalLinear(), learner=learner)
 
 

@@ -184,7 +184,7 @@ def test_batches_refuse(tmp_path):
 
 def test_other_estimators_refuse():
     model = atm.LinearAnchorRegression(2.0).fit(BOSTON[["rm"]], BOSTON.cmedv, anchors=BOSTON.town)
-    with pytest.raises(InputTypeError, match="LinearAnchorRegression predicts no distribution"):
+    with pytest.raises(InputTypeError, match="LinearAnchorRegression does not predict distributions"):
         atm.predict_table(model, BOSTON[["rm"]], place="new")
 
 

@@ -327,7 +327,7 @@ def test_what_a_pipeline_refuses(fits) -> None:
         atm.SmoothSearchCV(pipeline).fit(X, LATENT, anchors=SITE)
     other = make_pipeline(columns(), linear_model.LinearRegression()).fit(X, LATENT)
     assert list(atm.predict_table(other, X)) == ["prediction"]
-    with pytest.raises(InputTypeError, match="predicts no distribution"):
+    with pytest.raises(InputTypeError, match="does not predict distributions"):
         atm.predict_table(other, X, quantiles=[0.5])
     with pytest.raises(InputTypeError, match="must be an estimator of this package"):
         atm.leave_one_environment_out(other, X, LATENT, SITE)

@@ -629,7 +629,7 @@ def test_summary_of_more_columns_than_rows_tells_of_smoothing() -> None:
 )
 def test_models_that_do_not_smooth_take_no_smooth_terms(estimator: Any, parameters: dict[str, Any]) -> None:
     boosted = estimator is atm.AnchorBoostedTM
-    message = r"write x for s\(x\)" if boosted else r"smooth terms such as s\(x\): write bs\(x, 4\)"
+    message = r"write x instead of s\(x\)" if boosted else r"smooth terms such as s\(x\): write bs\(x, 4\)"
     with pytest.raises(AnchorTMError, match=message):
         estimator.from_formula("y ~ s(x) + z | site", DATA, **parameters)
 

@@ -150,7 +150,7 @@ def test_errors_of_a_strategy_are_notes() -> None:
     ("strategies", "message"),
     [
         ([Nameless()], "Nameless has no name"),
-        ([Another()], "another strategy has the name 'ml'"),
+        ([Another()], "the name 'ml' is reserved"),
         ([atm.strategies.Anchored], "is not a strategy.*such as Anchored\\(10.0\\)"),
         (3, "strategies must be a list"),
         (["anchored", "anchored"], "two strategies have the name 'anchored'"),

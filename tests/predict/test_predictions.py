@@ -160,7 +160,7 @@ def test_kept_columns_have_their_types(rows: pd.DataFrame, model: atm.Continuous
 def test_other_models_and_arguments(rows: pd.DataFrame) -> None:
     linear = atm.LinearAnchorRegression(2.0).fit(rows[["x0"]], rows.y, anchors=rows.site)
     np.testing.assert_allclose(atm.predict_table(linear, rows).prediction, linear.predict(rows[["x0"]]))
-    with pytest.raises(InputTypeError, match="predicts no distribution"):
+    with pytest.raises(InputTypeError, match="does not predict distributions"):
         atm.predict_table(linear, rows, quantiles=[0.5])
     named = atm.NormalLinear(xi=1.0, anchor_names=["region"]).fit(rows[["x0", "region"]], rows.y)
     assert len(atm.predict_table(named, rows[["x0"]], quantiles=np.array([0.1, 0.9]))) == 1500

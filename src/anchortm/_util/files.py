@@ -85,7 +85,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 
 
 def _kind(mode: int) -> str:
-    """Return what a path is that is not a regular file."""
+    """Return in words what kind of path this is, if it is not a regular file."""
     return KINDS.get(stat.S_IFMT(mode), "not a file")
 
 

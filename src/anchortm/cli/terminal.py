@@ -39,7 +39,7 @@ def paint(text: str, style: str) -> str:
 
 
 def unpainted(text: str, clean: Any, coloured: bool) -> str:
-    """Return a text whose marks are escapes, or gone, and whose other parts are passed through ``clean``."""
+    """Return a text with its marks turned into escapes or removed; its other parts are passed through ``clean``."""
     parts = MARK.split(text)
     parts[::2] = [clean(part) for part in parts[::2]]
     parts[1::2] = [f"\x1b[{code}m" if coloured else "" for code in parts[1::2]]

@@ -242,7 +242,7 @@ def location_shift(
     if labels.size < FEWEST:
         raise InputError(f"there are {labels.size} environments: a regression over them needs at least {FEWEST}")
     if labels.size == groups.size:
-        raise InputError("each environment has one row: a fit by maximum likelihood leaves nothing between them to see")
+        raise InputError("each environment has a single row: merge environments, so that some have several rows")
     weights = np.ones(groups.size) if data.weights is None else data.weights
     sums = _Sums(groups, weights)
     parts = sums.mean(data.design.matrix * np.asarray(fit.coef_))

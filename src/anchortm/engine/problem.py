@@ -196,7 +196,7 @@ class Problem(Formulation):
         return shifted(found, found.target_shift) if found.target_shift else found
 
     def steps(self, objective: Objective, v: Array) -> Any:
-        """Return the baseline that goes with v, if it is not among the parameters; None by default."""
+        """Return the baseline at v, if it is not among the parameters; None by default."""
         return None
 
     def link_to_refit(self, result: FitResult) -> Any:

@@ -220,7 +220,7 @@ class Family(MeanOfEta):
             raise InputTypeError(f"Trials are for family='binomial', not {self.family!r}")
 
     def check_variation(self, y: Array, trials: Array | None = None) -> None:
-        """Refuse outcomes that leave nothing to estimate, or whose squares are not doubles."""
+        """Refuse outcomes that leave nothing to estimate, or whose squares over- or underflow."""
         if self.discrete:
             if not y.any():
                 raise IdentificationError("all outcomes are 0: the likelihood grows as the mean goes to 0")

@@ -158,7 +158,7 @@ def _status(session: Session, asked: Message, objective: AnchoredObjective, v: A
 
 
 def _mark(asked: Message, v: Array) -> bytes:
-    """Return what tells a point of a question from all others: also units and multipliers change its sums."""
+    """Return a mark of one point of a question. Units and multipliers are part of it, as they change the sums."""
     return b"".join([asked.fields["plan"].encode(), v.tobytes(), *(own.tobytes() for own in asked.arrays.values())])
 
 

@@ -107,18 +107,18 @@ class CountedCalibration:
     @property
     def sentence(self) -> str:
         """Return what was counted, in words."""
-        text = "Share of the rows of all sites inside, each predicted by the fit to the other sites."
+        text = "Share of the rows of all sites inside the intervals, each row predicted by the fit to the other sites."
         if self.cell == 1:
             return text
         return (
-            f"{text} Sites round counts at random to multiples of {self.cell}, right on average, which moves "
-            f"a share by up to {self.rounding_error:.2g} (one standard error)."
+            f"{text} Sites round counts at random to multiples of {self.cell}, correct on average: this adds a "
+            f"standard error of at most {self.rounding_error:.2g} to a share."
         )
 
 
 @dataclass(frozen=True, eq=False)
 class FederatedAssessment:
-    """Whether anything helps at a new place, as far as sums over sites tell. Parts that are not known are None.
+    """Whether anything helps at a new place, as far as sums over sites can show it. Parts that are not known are None.
 
     Attributes
     ----------

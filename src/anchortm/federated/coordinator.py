@@ -171,7 +171,7 @@ class Coordinator:
         Parameters
         ----------
         model : estimator
-            The model of the fit that was lost.
+            The model of the fit that was interrupted.
         xi : float, optional
             The strength of the penalty; by default that of the model.
 
@@ -189,11 +189,11 @@ class Coordinator:
         >>> coordinator.resume(atm.NormalLinear(), xi=1.0)
         Traceback (most recent call last):
             ...
-        anchortm.exceptions.InputError: there is nothing to resume: no fit of this coordinator was lost
+        anchortm.exceptions.InputError: there is nothing to resume: no fit of this coordinator was interrupted
         """
         reached = self._reached
         if reached is None:
-            raise InputError("there is nothing to resume: no fit of this coordinator was lost")
+            raise InputError("there is nothing to resume: no fit of this coordinator was interrupted")
         model = self._at(model, xi)
         reached.check(type(model).__name__)
         data = self._data(model.specification().outcome)
@@ -217,7 +217,7 @@ class Coordinator:
         return made
 
     def _keep(self, model: str, problem: Problem) -> None:
-        """Keep the best parameters of a fit that was lost, and end its session."""
+        """Keep the best parameters of a fit that was interrupted, and end its session."""
         data: SitesData = problem.data
         self._known.clear()
         objective: Any = problem.objective.unpenalised
@@ -366,7 +366,7 @@ class Coordinator:
         return found
 
     def assess(self, model: TransformationModel, xis: Sequence[float] = (0, 1, 3, 10)) -> FederatedAssessment:
-        """Return whether anything helps at a new place, as far as sums over sites tell.
+        """Return whether anything helps at a new place, as far as sums over sites can show it.
 
         Each site is left out at each xi and at xi = 0, and scores the fits to the others; totals over sites give the
         score test of invariance, and rounded counts the coverage of intervals. The printed page ends with what needs

@@ -233,6 +233,6 @@ def _crossing(by_site: BySite, across: bool) -> tuple[str, ...]:
     if found and not across:
         raise InputError(
             f"sites share levels or numbers of the anchors {', '.join(found)}: use the anchor {SITE!r}, or set across "
-            "= true in the study, which says more about each site"
+            "= true in the study, which reveals more about each site"
         )
     return tuple(found)

@@ -178,7 +178,7 @@ class Hub:
         if not done or self._closed:
             absent = ", ".join(repr(name) for name in self._names if name not in self.present)
             why = f" (turned away: {'; '.join(self.refused[-3:])})" if self.refused else ""
-            raise SiteLostError(f"within {timeout:g} seconds there was nothing from the site {absent}{why}")
+            raise SiteLostError(f"no connection within {timeout:g} seconds from the site {absent}{why}")
 
     def ask(self, question: bytes, timeout: float, to: Sequence[str]) -> dict[str, bytes]:
         """Return the answers of these sites by name; raise ``SiteLostError`` if one does not answer in time."""

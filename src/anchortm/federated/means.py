@@ -36,7 +36,7 @@ class _Fitted:
 
     @cached_property
     def pearson(self) -> float:
-        """Return Pearson's chi-square; NaN if a site keeps its part to itself."""
+        """Return Pearson's chi-square; NaN if a site withholds its part."""
         return self.remote.pearson(self.v)
 
     @property
@@ -81,8 +81,8 @@ class FederatedMeans(MeanLoss, FederatedObjective):
         found = super().dispersion(v, rows)
         if math.isnan(found):
             raise DisclosureError(
-                "a site keeps Pearson's chi-square to itself, because few of its rows have most of it, with outcomes "
-                "far from their means: give dispersion a number, or 'ml' where the family has it"
+                "a site withholds Pearson's chi-square, because a few of its rows, with outcomes far from their means, "
+                "make up most of it: give dispersion a number, or 'ml' where the family has it"
             )
         return found
 

@@ -86,7 +86,7 @@ class RemoteLoss:
         return self.kinds * (self.d + 1)
 
     def at(self, v: Array, expected: Array | None = None) -> PointSums | None:
-        """Return the sums at v, None if a site keeps them to itself; ``expected`` is the multiplier to come."""
+        """Return the sums at v, None if a site withholds them; ``expected`` is the predicted multiplier."""
         self.learn([v])
         return self._known[self._key(v)]
 
@@ -159,7 +159,7 @@ class RemoteLoss:
         return float(found[0]), float(found[1])
 
     def pearson(self, v: Array) -> float:
-        """Return Pearson's chi-square of a model of means; NaN if a site keeps its part to itself."""
+        """Return Pearson's chi-square of a model of means; NaN if a site withholds its part."""
         reply = self.ask("pearson", {}, v[None, :], 1)
         fine = all(own["statuses"] == ["ok"] for own in reply.fields.values())
         return float(reply.total[0]) if fine else math.nan
@@ -241,7 +241,7 @@ class FederatedObjective(Objective):
     def derivatives(self, v: Array, multiplier: Array | None = None) -> Derivatives:
         both, at = self.remote.bent(self.whole(v), multiplier, self.mix), self._inside()
         if both is None:
-            raise ArithmeticError("a site keeps its sums at these parameters to itself")
+            raise ArithmeticError("a site withholds its sums at these parameters")
         found, hessian = both
         hessian = hessian if self.places is None else hessian[np.ix_(self.places, self.places)]
         return Derivatives(found.gradient[at], hessian, found.slopes(self.mix)[:, at])

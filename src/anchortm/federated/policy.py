@@ -241,7 +241,7 @@ most_scores=200, most_calibrations=20, most_levels=40, columns=())
         return np.asarray(self.least_cell * np.floor(np.asarray(counts) / self.least_cell + 0.5), dtype=np.float64)
 
     def rounded_at_random(self, counts: NDArray[Any], draws: np.random.Generator) -> NDArray[np.float64]:
-        """Return counts rounded at random to multiples of the smallest cell below or above, right on average.
+        """Return counts rounded at random to multiples of the smallest cell below or above, correct on average.
 
         Examples
         --------

@@ -28,14 +28,14 @@ class Reached:
     def check(self, model: str) -> None:
         """Refuse another model."""
         if model != self.model:
-            raise InputError(f"the fit that was lost was that of a {self.model}: resume it, or call fit")
+            raise InputError(f"the fit that was interrupted was that of a {self.model}: resume that model, or call fit")
 
     def compare(self, fingerprints: Mapping[str, str]) -> None:
         """Refuse other sites, or sites with other rows."""
         own = self.fingerprints
         changed = sorted(name for name in {*own, *fingerprints} if own.get(name) != fingerprints.get(name))
         if changed:
-            raise InputError(f"other rows than before are at {', '.join(changed)}: call fit, which starts anew")
+            raise InputError(f"the sites or their rows have changed: {', '.join(changed)}; call fit, which starts anew")
 
 
 def with_reasons(problem: Problem, error: Exception) -> IdentificationError:

@@ -318,7 +318,7 @@ class Site:
 
 
 def _withheld(fields: Mapping[str, Any], hidden: Fixed) -> Fixed:
-    """Return masked sums, with noise at points where the site keeps them to itself.
+    """Return masked sums, with noise at points where the site withholds them.
 
     Without noise the total there would be that of the other sites, and the next one nearby would show this site's.
     """
@@ -338,13 +338,14 @@ def _check_agreed(sent: Study, own: Study) -> None:
         raise DisclosureError("the coordinator's study is not the one that this site has agreed to")
     if own.members and set(sent.members) < set(own.members) and not own.leave_out:
         raise DisclosureError(
-            "the study that this site has agreed to does not let members be left out, because the difference from all "
-            "members is what the others send: set leave_out = true in it, or agree on another study"
+            "the study that this site has agreed to does not allow a session without some members, because the "
+            "difference from a session with all of them reveals what these send: set leave_out = true in it, or agree "
+            "on another study"
         )
     if own.masks and not own.members:
         raise DisclosureError(
-            "the study that this site has agreed to names no members, so that masks hide nothing from a coordinator "
-            "who invents some: list the members with their public keys, or set masks = false"
+            "the study that this site has agreed to names no members, so a coordinator could invent members and undo "
+            "the masks: list the members with their public keys, or set masks = false"
         )
 
 

@@ -299,8 +299,8 @@ class SiteRows:
         if effective(away) < min(self.policy.least_cell, 0.5 * np.count_nonzero(away)):
             raise DisclosureError(
                 f"the column {name!r} of the formula is nearly the same in all but fewer than {self.policy.least_cell} "
-                "effective rows of the site, so that its sums would be theirs: take a flatter function, such as a "
-                "logarithm"
+                "effective rows of the site, so that its sums would reveal those rows: take a flatter function, such "
+                "as a logarithm"
             )
 
     @staticmethod

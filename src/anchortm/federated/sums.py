@@ -28,7 +28,7 @@ __all__ = ["WITHHELD", "PointSums", "Residuals", "n_numbers", "n_shared", "packe
 Array = NDArray[np.float64]
 
 
-# why a site keeps its sums at a point to itself; which of the two would show where a row becomes impossible
+# why a site withholds its sums at a point; naming one of the two would show where a row becomes impossible
 WITHHELD = "few effective rows, or sums that are not finite"
 
 

@@ -156,8 +156,8 @@ class Clusters(NamedTuple):
         """Refuse groups of rows that cut through clusters."""
         if not self.within(groups):
             raise InputError(
-                f"{what} cut through the clusters of {self.effects.cluster}: rows of one depend on each other, so "
-                "give groups that hold clusters whole"
+                f"{what} cut through the clusters of {self.effects.cluster}: rows of a cluster depend on each other, "
+                "so give groups that contain whole clusters"
             )
 
     def within(self, groups: Codes) -> bool:

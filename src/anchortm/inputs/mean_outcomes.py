@@ -19,8 +19,8 @@ def check_shares(y: Any) -> None:
     values = np.asarray(y)
     if values.dtype.kind == "f" and ((values > 0.0) & (values < 1.0)).any():
         raise InputError(
-            "binomial outcomes are 0 or 1, or Trials(successes, trials); of a share alone it is not known how "
-            "many trials it stands for"
+            "binomial outcomes must be 0 or 1, or Trials(successes, trials), not shares: a share does not say how many "
+            "trials there were"
         )
 
 

@@ -183,7 +183,7 @@ def _labelled(names: Sequence[str] | None, values: Any) -> Any:
 
 
 def check_known(target: Any, proxies: Any, xi: float, anchor_intercept: bool) -> None:
-    """Raise an error if what is known of the anchors does not go with the other arguments."""
+    """Raise an error if the target or the proxies do not fit the other arguments."""
     if target is not None and not isinstance(target, TargetShift):
         raise InputTypeError(f"target must be a TargetShift(mean, covariance), not {target!r}")
     if proxies is not None and not isinstance(proxies, Proxies):

@@ -101,8 +101,8 @@ class TwoTerms(NamedTuple):
         """Refuse groups of rows that cut through connected groups."""
         if not self.within(groups):
             raise InputError(
-                f"{what} cut through rows that {self.effects.cluster} connect: these depend on each other, so give "
-                "groups that hold them whole"
+                f"{what} cut through rows that {self.effects.cluster} connect: connected rows depend on each other, so "
+                "give groups that contain all of them"
             )
 
     def within(self, groups: Codes) -> bool:

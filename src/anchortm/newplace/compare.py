@@ -150,7 +150,7 @@ def check_compared(model: Any, what: str) -> None:
 
 
 class Asked(NamedTuple):
-    """What a comparison is to do, as ``compare_strategies`` takes it; the numbers are checked."""
+    """The task of a comparison: the arguments of ``compare_strategies``, with checked numbers."""
 
     strategies: Sequence[str | Strategy] | None
     scores: Sequence[str] | None
@@ -208,8 +208,8 @@ def _strategies(wanted: Sequence[str | Strategy] | None) -> list[Strategy]:
             raise InputError(f"the strategy {type(one).__name__} has no name: give its class one, name = 'mine'")
         if one.name in ("null", "ml") and one != STRATEGIES[one.name]:
             raise InputError(
-                f"another strategy has the name {one.name!r}: give {type(one).__name__} one of its own, because the "
-                "others are measured from null and ml"
+                f"the name {one.name!r} is reserved: give {type(one).__name__} another name, because all strategies "
+                "are compared with null and ml"
             )
     names = [one.name for one in given]
     twice = [name for name in names if names.count(name) > 1]

@@ -222,7 +222,7 @@ def _fit_point(estimator: Any, rows: ForeignRows) -> Predict:
     y = rows.numbers(estimator)
     n, groups = y.size, np.unique(rows.environments, return_inverse=True)[1].ravel()
     if groups.max() == 0:
-        raise InputError("the errors of a regressor are those at left-out environments, but training has only one")
+        raise InputError("a regressor needs errors at left-out environments, but training has only one environment")
     squares = np.empty(n)
     for inside, out in GroupKFold(min(FOLDS, int(groups.max()) + 1)).split(groups, groups=groups):
         X, weights = rows.take(inside)

@@ -141,7 +141,7 @@ class EqualEnvironments(Strategy):
 
 @dataclass(frozen=True)
 class Widened(Strategy):
-    """Maximum likelihood with a spread that suits left-out environments: location as it is, width tuned.
+    """Maximum likelihood with a spread that is tuned on left-out environments; the location stays.
 
     This is the control for anchoring: a gain that one number brings is not due to anchoring.
 

@@ -148,7 +148,7 @@ def _at_place(model: Any, place: Place) -> dict[str, Any]:
     if not check_place(place):
         return {}
     if not hasattr(model, "predict_distribution"):
-        raise InputTypeError(f'{type(model).__name__} predicts no distribution: leave place="new" out')
+        raise InputTypeError(f'{type(model).__name__} does not predict distributions: leave place="new" out')
     if hasattr(type(model), "place_sd_rowwise_"):
         model.place_sd_rowwise_  # noqa: B018 - raises an error before rows are read, or is computed once for all
     return {"place": place}
@@ -217,7 +217,7 @@ def _asked(
     """Return the columns that are asked for, each with its kind and its argument."""
     points = [(f"q{q:.15g}", ("ppf", q)) for q in quantiles] + _at("cdf", cdf) + _at("sf", sf)
     if points and not hasattr(model, "predict_distribution"):
-        raise InputTypeError(f"{type(model).__name__} predicts no distribution: ask for no quantiles, cdf or sf")
+        raise InputTypeError(f"{type(model).__name__} does not predict distributions: leave quantiles, cdf and sf out")
     asked: list[tuple[str, tuple[str, Any]]] = [(name, ("keep", name)) for name in keep]
     asked += points or [("prediction", ("prediction", None))]
     if hasattr(model, "classes_") and not quantiles:

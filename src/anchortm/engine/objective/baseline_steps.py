@@ -31,7 +31,7 @@ class Hazard(NamedTuple):
 
 
 class BaselineSteps(NamedTuple):
-    """The baseline hazard that goes with some coefficients, of rows with average covariates and no offset.
+    """The baseline hazard for given coefficients, of rows with average covariates and no offset.
 
     Derivatives and variances are those of log Lambda_0. They do not depend on ``top``, so that nothing over- or
     underflows.

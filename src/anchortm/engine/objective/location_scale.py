@@ -350,7 +350,7 @@ class ScaledObjective(ScaledLoss, RowObjective):
             raise SeparationError(
                 f"the scale grows without limit: {', '.join(reached)} makes the spread of y at {far} of {self.n_rows} "
                 f"rows more than {math.exp(FAR_SCALE):.0f} times smaller or larger than at average rows, and the "
-                "likelihood has no maximum that is reached (a group of one row, or rows that the shift explains "
+                "likelihood keeps growing without a maximum (a group of one row, or rows that the shift explains "
                 f"without error?); {remedy}"
             )
         if names:

@@ -246,7 +246,7 @@ class PartialObjective(AnchoredObjective):
         return self._root(result.T)
 
     def steps(self, v: Array) -> BaselineSteps:
-        """Return the cumulative baseline hazard that goes with v, and what its derivatives need."""
+        """Return the cumulative baseline hazard at v, and what its derivatives need."""
         at, c = self._at(v), self.coordinates
         top = np.maximum.reduceat(self._eta(v), self.sets.rows_of)
         return BaselineSteps(self.sets, self.X, at.w, at.weighted, at.S, top, float(c.mean @ (v / c.scale)))
@@ -307,14 +307,14 @@ class PartialObjective(AnchoredObjective):
 
     @cached_property
     def gain(self) -> Array:
-        """Return the sum of x_i - x_j over all who die and all j at risk then."""
+        """Return the sum of x_i - x_j over all events i and all rows j at risk then."""
         sets = self.sets
         size, ones = sets.n_dead, np.ones(sets.order.size)
         at_risk = sets.at_risk(ones)
         return np.array([at_risk @ sets.dying(x) - size @ sets.at_risk(x) for x in self.X])
 
     def broken(self, direction: Array, tolerance: float) -> Array:
-        """Return x_i - x_j for those who die with less of the direction than a j at risk has, for the largest j."""
+        """Return x_i - x_j for events i that have less of the direction than a row j at risk, for the largest j."""
         sets, value = self.sets, direction @ self.X
         best = sets.largest(value)[sets.dead_at]
         below = np.flatnonzero(value[sets.dead] < value[best] - tolerance)

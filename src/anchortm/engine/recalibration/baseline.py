@@ -160,7 +160,7 @@ def baseline_curvature(result: FitResult) -> Array:
 
 
 def keep_curvature(problem: Any, result: FitResult) -> None:
-    """Compute the curvature of the baseline if only the rows of the fit tell it, so that files and pickles keep it."""
+    """Compute the curvature of the baseline if this needs the rows of the fit, so that files and pickles keep it."""
     known = result.unpenalised or result.computed.get("baseline") is not None
     moves = result.basis.kind not in ("constant", "step") and result.random is None and result.scale is None
     if known or not moves or not problem.data.in_memory or result.baseline.size > MOST_KEPT:

@@ -55,7 +55,7 @@ class ClusterPiece(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Whole clusters, of so many rows that one pass is not too large."""
+    """Whole clusters, with few enough rows for one pass."""
 
     clusters: Codes
     rows: Codes

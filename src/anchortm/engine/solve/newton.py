@@ -85,7 +85,7 @@ class Solution:
 
 
 def is_strict(objective: Objective, solution: Solution) -> bool:
-    """Return whether the solution is a minimum with so much curvature that there is no separation.
+    """Return whether the solution is a minimum with enough curvature to rule out separation.
 
     With a wide factor, curvature is judged within levels, because the smallest curvature falls with the share of the
     smallest level.

@@ -66,7 +66,7 @@ def _converted(y: Any, scale: Scale, levels: Sequence[Hashable] | None) -> Respo
 
 
 def _structured(y: NDArray[Any], names: Sequence[str]) -> Response:
-    """Return the times and events of an array as scikit-survival has it."""
+    """Return the times and events of an array in the format of scikit-survival."""
     kinds = [y.dtype[name].kind for name in names]
     if len(names) != 2 or sorted(k == "b" for k in kinds) != [False, True]:
         raise InputTypeError(f"a structured y has one boolean (event) and one numeric (time) field, not {y.dtype}")

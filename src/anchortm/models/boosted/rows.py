@@ -25,13 +25,13 @@ def check_covariates(learner: str, spec: Specification, design: Design) -> None:
     """Raise an error if there are no covariates, or if they have penalties that act on coefficients only."""
     if spec.l2 and learner != "linear+tree":
         raise InputError(
-            f"l2 shrinks coefficients, and learner={learner!r} has none that are fitted at once: use "
-            "learner='linear+tree', or l2_leaf for the values of leaves"
+            f"l2 shrinks coefficients of a linear part that is solved for in each round, and learner={learner!r} has "
+            "no such part: use learner='linear+tree', or l2_leaf for the values of leaves"
         )
     if learner != "linear+tree" and spec.smoothed(design.marks):
         raise InputError(
-            f"smooth terms penalise coefficients, and learner={learner!r} has none that are fitted at once: write x "
-            "for s(x), or use learner='linear+tree'"
+            f"smooth terms need a linear part that is solved for in each round, and learner={learner!r} has no such "
+            "part: write x instead of s(x), or use learner='linear+tree'"
         )
     if not design.names:
         raise InputError(f"X has 0 feature(s) (shape={design.matrix.shape}) while a minimum of 1 is required.")

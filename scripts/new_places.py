@@ -16,7 +16,7 @@ START = """# Was the advice right?
 ran `assess` on the other places and the covariates of the held-back rows, and only then looked at the outcomes. We knew the months and the neighbourhoods when
 we made the rule, so they are only a partial test. We chose the towns and the centres before their numbers were computed.
 
-`assess` advised anchoring once, for the prices of computers, and was right. Where the training places do not decide, some strategy would often have gained, but not always the same
+`assess` advised anchoring once, for the prices of computers, and was right. Where the training places do not decide, some strategy would have gained, but not always the same
 one: anchoring in the expensive neighbourhoods of Ames, a wider spread in the cheap ones and in Boston. Outcomes of the new place helped in all of these cases.
 
 | data | held back | advice from the training places | result at the held-back places | do they agree? |

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from anchortm.survey.findings import STRATEGIES, Findings
 from anchortm.survey.page import load
+from anchortm.survey.thresholds import GAIN
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE = DOCS / "paper" / "paper.md"
@@ -39,7 +40,7 @@ def numbers(found: Findings) -> dict[str, int]:
         "further_better": int(tables["further"]["better"]),
         "further_worse": int(tables["further"]["worse"]),
         "further_sets": int(tables["further"]["sets"]),
-        "labels_more": int((few["20 outcomes"] > few["best without"]).sum()),
+        "labels_more": int((few["20 outcomes"] > few["best without"] + GAIN).sum()),
         "labels_sets": len(few),
     }
 

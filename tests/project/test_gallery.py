@@ -163,7 +163,7 @@ PRINTED = {
     ],
     "plot_23_hospital_13_joins": [
         "xi = 0: effects of marker and age [0.858 0.029]",
-        "xi = 3: effects of marker and age [0.464 0.025], 38 rounds so far largest difference",
+        "xi = 3: effects of marker and age [0.464 0.025], 36 rounds so far largest difference",
         "from the pooled fit below 1e-10: True",
         "No xi predicts the 12 left-out sites better",
         "laboratory: 2.5 standard deviations out Anchor with xi = 3",

@@ -175,7 +175,10 @@ def _advice(found: Findings) -> list[str]:
         acted = f"In {len(other)} of {len(own)} cases it advises something other than maximum likelihood"
         if len(other):
             gains = other["gain"].dropna()
-            acted += f"; this gains in {int((gains > 0.0).sum())} cases, and {gains.mean():+.3f} per row on average"
+            much = int((gains > limit.GAIN).sum())
+            acted += (
+                f"; this gains more than {limit.GAIN:g} in {much} of them, and {gains.mean():+.3f} per row on average"
+            )
         missed = own[(own["strategy"] == "ml") & (own["best"] > limit.GAIN)]
         kept = own[own["strategy"] == "ml"]
         few = own["recalibrated"].dropna()

@@ -709,7 +709,7 @@
     const order = loss.map((row, k) => ({ k, v: [...row].reverse().find(known) })).filter((one) => known(one.v)).sort((p, q) => q.v - p.v);
     const named = order.length > 4 ? [order[0], order[1], order[order.length - 2], order[order.length - 1]] : order, few = loss.length <= 6;
 
-    const canvas = frame(a, 300, `Gain over xi: the middle half, 80% and extremes of the ${spec.places}.`), { root, width } = canvas;
+    const canvas = frame(a, 300, `Gain over xi: the middle half, 80% and the extremes at the largest xi of the ${spec.places}.`), { root, width } = canvas;
     const letters = width < 400 ? 12 : 17, left = 54, right = width - letters * 6.6 - 8, top = 26, bottom = 256, domain = padded(notTiny(extent([...all, 0])), 0.09), y = fitting(all, domain, [bottom, top]);
     const x = linear([0, xis.length - 1], [left + 8, right - 8]), found = [];
     axisLeft(root, y, { left, right, label: heading("gain per row over xi = 0", y, width), format: "signed", count: 6 });
@@ -729,7 +729,7 @@
     const cursor = svg(root, "line", { y1: top, y2: bottom, class: "cursor" });
     xis.forEach((xi, k) => found.push({ x: x(k), y: y(at(0.5)[k]), tip: [`xi = ${strength(xi)}`, `median gain ${signed(at(0.5)[k])}`, few ? null : `middle half ${between(at(0.25)[k], at(0.75)[k], signed)}`, `from ${signed(extent(column(k))[0])} to ${signed(extent(column(k))[1])}`] }));
     interactive(canvas, found, { onlyX: true });
-    key(a, [{ name: "median", colour: "c1", look: "line" }, ...(few ? [] : [{ name: "middle half and 80%", colour: "c1", look: "band" }]), { name: few ? spec.places : "extremes", colour: "c4", look: "line" }]);
+    key(a, [{ name: "median", colour: "c1", look: "line" }, ...(few ? [] : [{ name: "middle half and 80%", colour: "c1", look: "band" }]), { name: few ? spec.places : "extremes at the largest xi", colour: "c4", look: "line" }]);
 
     const second = frame(b, 300, `Gains of all ${spec.places} at the chosen xi.`), w = second.width, across = fitting(all, domain, [14, w - 14]), middle = 140;
     axisBottom(second.root, across, { from: 10, to: w - 10, top: 26, bottom: 256, label: "gain per row over xi = 0", format: "signed" });
@@ -738,7 +738,8 @@
     svg(second.root, "text", { x: across(0) + 8, y: 18, class: "soft" }, w - across(0) > 70 ? "better \u2192" : "");
     let now = 0;
     const dot = loss.length <= 40 ? 6 : 4, marks = loss.map((row, k) => ({ k, r: dot, tip: () => [spec.names[k], `gain ${signed(row[now])} at xi = ${strength(xis[now])}`, `${number(spec.n[k])} rows`] }));
-    marks.forEach((mark) => { mark.node = svg(second.root, "circle", { r: dot, class: `${spec.small[mark.k] ? "hollow" : "solid"} c1 moves site` }); });
+    marks.forEach((mark) => { mark.node = svg(second.root, "circle", { r: dot, class: `${spec.small[mark.k] ? "hollow" : "solid"} c1 site` }); });
+    setTimeout(() => marks.forEach((mark) => mark.node.classList.add("moves"))); // not on the way to the first place
     const visible = [];
     interactive(second, visible.length ? visible : marks);
     updates.push((xi) => {
@@ -754,7 +755,7 @@
       });
       const better = own.filter((mark) => loss[mark.k][now] >= LEAST).length;
       title.textContent = `At xi = ${strength(xis[now])}`;
-      return `At xi = ${strength(xis[now])} the median gain is ${signed(quantile(column(now), 0.5))}; ${better} of ${own.length} ${spec.places} gain.`;
+      return `At xi = ${strength(xis[now])} the median gain is ${signed(quantile(column(now), 0.5))}; ${better} of ${own.length} ${spec.places} gain.${spec.beyond}`;
     });
   }
 

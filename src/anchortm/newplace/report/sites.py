@@ -127,6 +127,9 @@ def add_explorer(page: Page, record: dict[str, Any]) -> None:
         "path": path,
         "effects": effects,
         "one": "place",
+        "beyond": " Your new place lies further out than these."
+        if record["recommendation"].get("kind") == "further"
+        else "",
         "recommended": start,
         "start": xis[len(xis) // 2] if start is None else start,
     }

@@ -267,6 +267,7 @@ def test_wrong_options_of_the_command(tmp_path: Path, capsys) -> None:
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the history")
 def test_the_guard_compares_with_a_commit() -> None:
     line = [sys.executable, str(ROOT / "benchmarks" / "guard.py"), "--rows", "1500", "--towns", "3", "--rounds", "1"]

@@ -104,6 +104,7 @@ def test_a_fit_over_tls(hub: str, folder: Path, capsys: pytest.CaptureFixture[st
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hub", "study", "model"),
     [
@@ -126,6 +127,7 @@ def test_means_and_strata_over_tls(hub: str, study: str, model: Any, capsys: pyt
     np.testing.assert_allclose(found.standard_errors(), own.standard_errors(), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_left_out_sites_over_tls(hub: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(asked(hub, "loeo", "-x", "0,1", "--order", "4", "--json", "-q")) == 0
     found = json.loads(capsys.readouterr().out)

@@ -32,7 +32,7 @@ def pooled(name: str, xi: float, data: Any = DATA, **more: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:each cluster of patient lies in one level:anchortm.exceptions.AnchorWarning")
-@pytest.mark.parametrize("xi", [0.0, 1.0, 10.0])
+@pytest.mark.parametrize("xi", [*(pytest.param(xi, marks=pytest.mark.slow) for xi in (0.0, 1.0)), 10.0])
 @pytest.mark.parametrize("name", CELLS)
 def test_the_fit_is_that_of_all_rows(name: str, xi: float) -> None:
     model, formula = CELLS[name]
@@ -266,7 +266,9 @@ def test_a_site_whose_model_is_too_large_is_named() -> None:
 
 
 @pytest.mark.bug("federated", "fits with scale or random effects did not say which sites kept their sums, nor why")
-@pytest.mark.parametrize(("effects", "scale"), [("", None), ("", ["x"]), (" + (1 | patient)", None)])
+@pytest.mark.parametrize(
+    ("effects", "scale"), [("", None), ("", ["x"]), pytest.param(" + (1 | patient)", None, marks=pytest.mark.slow)]
+)
 def test_too_steep_parameters_are_not_taken(effects: str, scale: Any) -> None:
     """A fit that would need them stops with the names of the sites."""
     strict = Policy(least_effective=190.0)

@@ -99,7 +99,7 @@ def whole(sites: Any, kind: str) -> None:
     remote.calibration(np.tile(v, (len(sites.names), 1)), 0, 13)
 
 
-@pytest.mark.parametrize("first", [0, 8])
+@pytest.mark.parametrize("first", [0, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_killed_site_is_named_within_a_second(first: int) -> None:
     """Whatever the question: eight sites are killed one after another, each at another question."""
     parts = table(10 * 120, 10)

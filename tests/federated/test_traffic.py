@@ -28,7 +28,7 @@ def doubles(message: bytes) -> set[float]:
     return found
 
 
-@pytest.mark.parametrize("masks", [True, False])
+@pytest.mark.parametrize("masks", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "name",
     [

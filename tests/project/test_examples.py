@@ -114,7 +114,14 @@ def test_judges_disagree(capsys: pytest.CaptureFixture[str]) -> None:
     assert (ROOT / "output" / "wine_judges.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("page", fill_docs["pages"](), ids=lambda page: page.stem)
+LONG = ("docs/guide/notions.md", "docs/guide/other_models.md", "docs/index.md")  # the last is the README's example
+PAGES = [
+    pytest.param(page, marks=pytest.mark.slow if str(page.relative_to(ROOT)) in LONG else ())
+    for page in fill_docs["pages"]()
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages_show_what_their_code_prints(page: Path) -> None:
     """All but residuals at the level of rounding and the last digits of files, which differ between processors."""
     text, rounded = page.read_text(), fill_docs["rounded"]

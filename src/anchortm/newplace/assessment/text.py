@@ -22,6 +22,7 @@ WIDTH = 100
 NOT_COMPUTED = "Not computed"
 UPWARDS = {"mean": "skill", "q90": "hard places", "worst": "worst place", "difference": "gain"}
 LEFT_OUT = {"like": "places left out in turn", "further": "the outermost places, left out together"}
+NONE_YET = "With 0 outcomes, predictions are averaged over the shifts between places."
 MOST_NAMES = 4
 SIDES = {"same": "on its side", "other": "on the other side", "low": "at the low end", "high": "at the high end"}
 SCORES = {
@@ -57,7 +58,7 @@ def lines_of(found: Assessment) -> list[Part]:
         parts.append(Part("Intervals for left-out places", *calibrated))
     if found.curves:
         frames = [curve.frame().assign(place=design, xi=curve.xi) for design, curve in found.curves]
-        parts.append(Part("Outcomes of the new place", [found.labels_sentence], _stacked(frames)))
+        parts.append(Part("Outcomes of the new place", [found.labels_sentence, NONE_YET], _stacked(frames)))
     if found.notes:
         parts.append(Part(NOT_COMPUTED, list(found.notes)))
     return parts

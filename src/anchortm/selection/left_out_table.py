@@ -81,7 +81,9 @@ def left_out(
 def _coded(rows: Given, cut: int | None) -> tuple[Given, NDArray[np.intp], NDArray[Any]]:
     """Return the rows with anchors (by default the environments), and their environments as codes with labels."""
     if rows.environments is None:
-        raise InputError("pass the environments to leave out, one for each row, or name them in a formula after '|'")
+        raise InputError(
+            "pass the environments to leave out, one for each row, or name them after '|' in a formula (y ~ x | place)"
+        )
     groups, labels = group_codes(rows.environments, cut)
     spec = rows.model.specification()
     n = len(as_response(rows.y, spec.outcome, spec.levels))

@@ -219,7 +219,9 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
             columns = named_columns(model.anchor_names, "anchor_names")
             environments = split_columns(X, columns)[1] if named else anchors
         if environments is None:
-            raise InputError("pass anchors=, or environments= to leave out, or name them in a formula after '|'")
+            raise InputError(
+                "pass anchors=, or environments= to leave out, or name them after '|' in a formula (y ~ x | place)"
+            )
         name = name_of(environments)
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits

@@ -314,7 +314,7 @@ def test_models_keep_what_was_dropped(tmp_path: Any) -> None:
     assert (again.model.missing, again.n_missing_, again.missing_) == ("drop", boosted.n_missing_, boosted.missing_)
     assert clone(model).missing == "drop"
     assert model.result_.n_missing == model.n_missing_
-    with pytest.raises(InputError, match="'x' is missing in 4 rows"):  # new rows are never dropped
+    with pytest.raises(InputError, match=r"covariate 'x' \(4 rows\)"):  # new rows are never dropped
         model.predict(MESSY)
 
 

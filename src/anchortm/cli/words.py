@@ -108,7 +108,11 @@ RULES: list[tuple[str, Any]] = [
     (r"\bwhat='([\w+]+)'", r"--what \1"),
     (r"^(prior|strength|floor)(?=,)", r"--\1"),
     (r'\bmissing="drop"(?:, an argument of the model)?', "--missing drop"),
-    (r'pass on_bad_rows="mark"', "add --bad-rows mark"),
+    (r'(?:pass|predict with) on_bad_rows="mark"', "add --bad-rows mark"),
+    (
+        r'predict with unknown="baseline" \(or "rare"\) or on_bad_rows="mark"',
+        "add --unknown baseline (or rare) or --bad-rows mark",
+    ),
     (r'\bunknown="(\w+)"', r"--unknown \1"),
     (r"see notes in frame\(\)|see the column notes of frame\(\)", "--output writes the notes"),
     (r"\(log_first=False of Bernstein models\)", "(--model cox or c-logit, without --log-first)"),

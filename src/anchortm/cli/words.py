@@ -47,9 +47,10 @@ RULES: list[tuple[str, Any]] = [
         "write ordered(column, 'low', 'high') in --formula",
     ),
     (r"use astype\(int\) or astype\(str\)", "write C(...) around them in --formula"),
+    (r"(?<=if they are names, )use astype\(str\)", "write them as text in the file"),
     (
-        r"numbers that are names become groups with .*",
-        "numbers that are names should be text or whole numbers in the file",
+        r"after '\|' in a formula, or convert them with .*",
+        "after '|' in --formula, or write whole numbers or text in the file",
     ),
     (r"turn it into numbers, for example with astype\(float\)", "correct it in the file"),
     (r"turn codes into astype\(int\)", "write codes as whole numbers or text in the file"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import anchortm as atm
+from anchortm.cli.main import main
 from anchortm.exceptions import InputError
 from tests.newplace.assessment.test_assess import data_of
 
@@ -28,3 +31,57 @@ def new() -> pd.DataFrame:
 def test_a_formula_without_places(table):
     with pytest.raises(InputError, match=r"name them after '\|' in a formula \(y ~ x \| place\)"):
         atm.assess(MODEL, "y ~ x + z", table, **SHORT)
+
+
+NUMERIC = "numeric environments need cut=k, the number of quantile groups: "
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return the error of the command line, on one line."""
+    assert main([*arguments]) == 1
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_codes_that_are_floats(table, tmp_path: Path, capsys, monkeypatch):
+    """Before, whole numbers with a gap were called numeric, without the column or a way out."""
+    data = table.assign(inst=pd.factorize(table.place)[0].astype(float), dose=np.arange(len(table)) / 8)
+    with pytest.raises(InputError) as caught:
+        atm.assess(MODEL, "y ~ x + z | inst", data, **SHORT)
+    assert str(caught.value) == (
+        f"{NUMERIC}'inst' has numbers such as 0.0; whole numbers are read as floats if a value is missing; if they are "
+        "names, write C(inst) after '|' in a formula, or convert them with astype(int) or astype(str)"
+    )
+    with pytest.raises(InputError) as caught:
+        atm.assess(MODEL, data[["x", "z"]], data.y, data.inst.to_numpy() + 3.0, **SHORT)
+    assert str(caught.value) == (
+        f"{NUMERIC}they are numbers such as 3.0; whole numbers are read as floats if a value is missing; if they are "
+        "names, convert them with astype(int) or astype(str)"
+    )
+    with pytest.raises(InputError) as caught:
+        atm.assess(MODEL, "y ~ x + z | dose", data, **SHORT)
+    assert str(caught.value) == f"{NUMERIC}'dose' has numbers such as 0.125; if they are names, use astype(str)"
+    with pytest.raises(InputError) as caught:
+        atm.assess(MODEL, "y ~ x + z | N(inst)", data, **SHORT)
+    assert str(caught.value) == f"{NUMERIC}'N(inst)' has numbers such as 0.0"
+    monkeypatch.chdir(tmp_path)
+    data.to_csv("d.csv", index=False)
+    words = ("--strategies", "equal", "--no-progress")
+    assert refused(capsys, "assess", "d.csv", "-m", "lm", "-f", "y ~ x | inst", *words) == (
+        "error: numeric environments need --cut k, the number of quantile groups: 'inst' has numbers such as 0.0; "
+        "whole numbers are read as floats if a value is missing; if they are names, write C(inst) after '|' in "
+        "--formula, or write whole numbers or text in the file"
+    )
+
+
+def test_codes_that_the_formula_calls_factors(table, new):
+    """Before, with C(code) of floats there were no conformal intervals, and places were called 0.0."""
+    data = table.assign(inst=pd.factorize(table.place)[0].astype(float))
+    found = atm.assess(MODEL, "y ~ x + z | C(inst)", data, new=new, **SHORT)
+    other = atm.assess(MODEL, "y ~ x + z | inst", data.astype({"inst": int}), new=new, **SHORT)
+    assert not found.notes
+    assert found.sites.labels == other.sites.labels == [str(k) for k in range(8)]
+    assert found.recommendation.sentence == other.recommendation.sentence
+    assert vars(found.conformal) == vars(other.conformal)
+    model = atm.NormalLinear(xi=2.0).fit("y ~ x + z | C(inst)", data)
+    same = atm.NormalLinear(xi=2.0).fit("y ~ x + z | place", data)
+    np.testing.assert_allclose(model.predict(new), same.predict(new))

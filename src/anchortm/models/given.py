@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any
 
 from anchortm._util.frames import aligned, is_batched
@@ -21,6 +22,7 @@ from anchortm.models.from_formula import check_formula, whole_table, with_roles
 
 __all__ = ["ROWS", "Given", "given", "whole"]
 
+TEXT_FILES = (".csv", ".tsv", ".txt")
 ROWS = ("X", "y", "anchors", "sample_weight", "offset")
 
 
@@ -122,7 +124,14 @@ def given(
     """
     rows = Given(model, X, y, anchors, sample_weight, offset, environments)
     if not isinstance(X, str):
+        if isinstance(y, str) and "~" in y:
+            raise InputTypeError(
+                f"the formula {y!r} comes where the table should be: after the model, the formula comes first, then "
+                f"the table (model, {y!r}, data)"
+            )
         return _arrays(rows)
+    if isinstance(y, (str, PathLike)) and str(y).lower().endswith(TEXT_FILES):
+        raise InputTypeError(f"{str(y)!r} is a file, not a table: pass pandas.read_csv({str(y)!r})")
     check_formula(model, y, anchors)
     text = _with_anchors(X, environments)
     if is_batched(y):

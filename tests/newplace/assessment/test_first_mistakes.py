@@ -11,8 +11,8 @@ import pytest
 
 import anchortm as atm
 from anchortm.cli.main import main
-from anchortm.exceptions import InputError
-from tests.newplace.assessment.test_assess import data_of
+from anchortm.exceptions import InputError, InputTypeError
+from tests.newplace.assessment.test_assess import FORMULA, data_of
 
 SHORT: dict[str, Any] = {"strategies": ["equal"], "progress": False}
 MODEL = atm.NormalLinear()
@@ -85,3 +85,18 @@ def test_codes_that_the_formula_calls_factors(table, new):
     model = atm.NormalLinear(xi=2.0).fit("y ~ x + z | C(inst)", data)
     same = atm.NormalLinear(xi=2.0).fit("y ~ x + z | place", data)
     np.testing.assert_allclose(model.predict(new), same.predict(new))
+
+
+@pytest.mark.parametrize("call", [atm.assess, atm.compare_strategies, atm.anchor_path, atm.leave_one_environment_out])
+def test_arguments_in_the_wrong_places(table, call):
+    """Before, arguments in the wrong places were called environments that are missing."""
+    with pytest.raises(InputTypeError, match=r"formula 'y .*' comes where the table should be: .* \(model, 'y "):
+        call(MODEL, table, FORMULA)
+    with pytest.raises(InputTypeError, match=r"'rows.csv' is a file, not a table: pass pandas.read_csv\('rows.csv'\)"):
+        call(MODEL, FORMULA, "rows.csv")
+    with pytest.raises(InputTypeError, match=r"command line calls c-logit is ContinuousLogit\(\) here"):
+        call("c-logit", FORMULA, table)
+    with pytest.raises(InputTypeError, match=r"is ParametricSurvival\(dist='weibull'\) here"):
+        call("weibull", FORMULA, table)
+    with pytest.raises(InputTypeError, match=r"not 'logit'$"):
+        call("logit", FORMULA, table)

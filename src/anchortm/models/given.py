@@ -8,19 +8,32 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
-from anchortm._util.frames import aligned, is_batched
+import numpy as np
+from numpy.typing import NDArray
+
+from anchortm._messages import warn
+from anchortm._util.frames import aligned, column_names, is_batched, is_frame, native, select
 from anchortm._util.pipelines import is_pipeline
 from anchortm.engine.environment_weights import asks
 from anchortm.engine.problem import Problem
-from anchortm.exceptions import InputTypeError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, MissingValueError
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.text import split_at
-from anchortm.inputs.missing import Missing, columns_of_inputs, dropped_before, settled, whole_inputs, whole_rows
+from anchortm.inputs.missing import (
+    Counts,
+    Missing,
+    columns_of_inputs,
+    dropped_before,
+    listed,
+    settled,
+    whole_inputs,
+    whole_rows,
+)
 from anchortm.inputs.parts import refuse
 from anchortm.models.from_formula import check_formula, whole_table, with_roles
 
-__all__ = ["ROWS", "Given", "given", "whole"]
+__all__ = ["ROWS", "Given", "given", "whole", "whole_new"]
 
 TEXT_FILES = (".csv", ".tsv", ".txt")
 ROWS = ("X", "y", "anchors", "sample_weight", "offset")
@@ -168,6 +181,41 @@ def whole(model: Any, **inputs: Any) -> Iterator[tuple[dict[str, Any], Missing |
         pass
     with dropped_before(found[1]):
         yield found
+
+
+def whole_new(model: Any, formula: Formula | None, X: Any, what: str) -> NDArray[np.intp] | None:
+    """Return the positions of new rows without missing covariates; None if no value is missing.
+
+    If the model does not drop rows with missing values they are refused, otherwise a warning says how many there are;
+    ``what`` names the rows in both.
+    """
+    table = native(X)
+    if is_pipeline(model) or hasattr(model, "learner"):
+        return None  # transformers and trees may take missing values
+    if formula is not None:
+        needed = [*formula.covariate_columns, *formula.strata]
+        if not is_frame(table) or set(needed) - set(column_names(table)):
+            return None  # what reads the rows will say so
+        table, roles = select(table, needed), dict.fromkeys(formula.strata, "stratum")
+    else:
+        roles = dict(model.specification().roles)
+    if table is None or np.ndim(table) != 2:
+        return None
+    columns = columns_of_inputs(roles, X=table)
+    used = [(name, values) for name, values in columns if name.startswith(("covariate", "stratum"))]
+    counts, whole = Counts.of(int(table.shape[0]), used)
+    if not counts.n_missing:
+        return None
+    rows = f"{counts.n_missing} of {counts.n_rows} rows"
+    if model.missing != "drop":
+        raise MissingValueError(
+            f"{what}: missing values (NaN) in {listed(counts)}; drop or impute these {rows}, or use "
+            f'{type(model).__name__}(missing="drop")'
+        )
+    if not whole.any():
+        raise InputError(f"{what}: no rows are left, as each has a missing value: {listed(counts)}")
+    warn(f"{what}: {rows} with missing values are left out, {listed(counts)}", AnchorTMWarning)
+    return np.flatnonzero(whole)
 
 
 def _with_anchors(formula: str, environments: Any) -> str:

@@ -35,7 +35,7 @@ from anchortm.newplace.training import Training, inner_folds
 from anchortm.newplace.verdict import Verdict
 from anchortm.predict.widths import mean_ratio
 from anchortm.selection.designs import FEWEST, Direction, Fold, further, like
-from anchortm.selection.further import direction_for, further_verdict
+from anchortm.selection.further import direction_for, further_verdict, without_gaps
 from anchortm.selection.places import Out, Places, Record, places_of
 from anchortm.selection.tuning import Tuning
 
@@ -133,6 +133,7 @@ def compare_strategies(
     rng = generator(random_state)  # one seed, so that all strategies have the same draws, in all processes
     seed = random_state if isinstance(random_state, int) else int(rng.integers(2**32))
     asked = Asked(strategies, scores, cut, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), seed, progress)
+    new = without_gaps(rows.model, rows.formula, new)
     with rows.screened():
         return compared(rows, asked, design, new).comparison
 

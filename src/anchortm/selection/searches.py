@@ -30,7 +30,7 @@ from anchortm.models.pipeline import as_pipeline, fit_arguments, with_parameters
 from anchortm.selection.batches import LeftOut
 from anchortm.selection.choice import Rule
 from anchortm.selection.folds import Grid
-from anchortm.selection.further import Further, choose_further
+from anchortm.selection.further import Further, choose_further, without_gaps
 from anchortm.selection.left_out_result import LeaveOneEnvironmentOut
 from anchortm.selection.left_out_table import left_out
 from anchortm.selection.paired_choice import MIN_ROWS
@@ -259,7 +259,8 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
     def _further(self, rows: Given) -> _Found:
         """Return the choice by the outermost environments, which are left out together."""
         formula = self.__dict__.pop("_reads", None)
-        new = self.new if self.new is None or formula is None else formula.design(self.new)
+        new = without_gaps(rows.model, formula, self.new)
+        new = new if new is None or formula is None else formula.design(new)
         found = choose_further(rows, several_xi(self.xis), new, self.cut, jobs(self.n_jobs), self.progress)
         xi = found.smallest if self.rule == "smallest" else found.xi
         return _Found((xi,), found.table, None, None, found.verdict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import anchortm as atm
 from anchortm.cli.main import main
-from anchortm.exceptions import InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
 from tests.newplace.assessment.test_assess import FORMULA, data_of
 
 SHORT: dict[str, Any] = {"strategies": ["equal"], "progress": False}
@@ -100,3 +101,36 @@ def test_arguments_in_the_wrong_places(table, call):
         call("weibull", FORMULA, table)
     with pytest.raises(InputTypeError, match=r"not 'logit'$"):
         call("logit", FORMULA, table)
+
+
+DROP = atm.NormalLinear(missing="drop")
+
+
+def test_missing_values_of_the_new_place(table, new):
+    """Before, rows of the new place with missing values were refused in spite of missing="drop"."""
+    holes = new.assign(x=new.x.where(np.arange(20) % 7 != 0), z=new.z.where(np.arange(20) != 1), other=np.nan)
+    whole, words = holes[["x", "z"]].dropna(), "new: 4 of 20 rows with missing values are left out, covariate 'x' ("
+    with pytest.warns(AnchorTMWarning, match=re.escape(words)):
+        found = atm.assess(DROP, FORMULA, table, new=holes, **SHORT)
+    expected = atm.assess(DROP, FORMULA, table, new=whole, **SHORT)
+    assert found.new.sentence == expected.new.sentence
+    assert found.new.n == 16
+    assert vars(found.conformal) == vars(expected.conformal)
+    with pytest.warns(AnchorTMWarning, match=re.escape(words)):
+        arrays = atm.assess(DROP, table[["x", "z"]], table.y, table.place, new=holes[["x", "z"]], **SHORT)
+    assert arrays.new.distance == pytest.approx(expected.new.distance)
+    with pytest.warns(AnchorTMWarning, match=re.escape(words)):
+        compared = atm.compare_strategies(DROP, FORMULA, table, new=holes, **SHORT)
+    assert compared.verdict.sentence == expected.comparison.verdict.sentence
+    with pytest.warns(AnchorTMWarning, match=re.escape(words)):
+        search = atm.XiSearchCV(DROP, [0.0, 3.0], design="further", new=holes).fit(FORMULA, table)
+    assert search.verdict_.distance == pytest.approx(expected.new.distance)
+    with pytest.warns(AnchorTMWarning, match="4 of 20 rows with missing values are left out"):
+        later = expected.with_outcomes(holes)
+    pd.testing.assert_frame_equal(
+        later.held_back.frame(), expected.with_outcomes(new[holes.x.notna() & holes.z.notna()]).held_back.frame()
+    )
+    with pytest.raises(InputError, match=r'new: .*missing values .*, or use NormalLinear\(missing="drop"\)'):
+        atm.assess(MODEL, FORMULA, table, new=holes, **SHORT)
+    with pytest.raises(InputError, match="new: no rows are left"):
+        atm.assess(DROP, FORMULA, table, new=holes.assign(x=np.nan), **SHORT)

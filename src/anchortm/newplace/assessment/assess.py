@@ -35,7 +35,7 @@ from anchortm.newplace.place_variance import check_places
 from anchortm.newplace.scoring import listed
 from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
 from anchortm.selection.designs import FEWEST, SHARES, further
-from anchortm.selection.further import direction_for
+from anchortm.selection.further import direction_for, without_gaps
 
 __all__ = ["assess"]
 
@@ -74,7 +74,8 @@ def assess(
         The place of each row; by default the anchors.
     new : array or frame, optional
         Rows of the new place, without outcomes. They show how far out it is, and so which question to answer: what
-        to do at a place like these, or further out. Without them both are answered.
+        to do at a place like these, or further out. Without them both are answered. If the model has
+        ``missing="drop"``, rows with missing values are left out.
     labels : int, optional
         How many outcomes of the new place you have, or can get. The answer then says whether to recalibrate with
         them. Without it the answer says how many would be worth collecting.
@@ -125,6 +126,7 @@ def assess(
     inputs = {"anchors": anchors, "environments": environments, "sample_weight": sample_weight, "offset": offset}
     inputs |= {"new": new, "labels": asked_labels, "strategies": strategies, "cut": cut}
     inputs |= {"min_rows": None if min_rows == 10 else min_rows, "random_state": random_state or None}
+    new = without_gaps(rows.model, rows.formula, new)
     with Task("assessment", 5, progress) as task, _once(), rows.screened():
         base = compared(rows, asked, None, new)
         task.step()

@@ -18,10 +18,12 @@ from anchortm.engine.environment_weights import asks
 from anchortm.engine.problem import Problem
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, MissingValueError
 from anchortm.inputs.formula import Formula
+from anchortm.inputs.formula.column_kinds import level_key
 from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.formula.text import split_at
 from anchortm.inputs.missing import (
     Counts,
+    Gaps,
     Missing,
     columns_of_inputs,
     dropped_before,
@@ -35,6 +37,7 @@ from anchortm.models.from_formula import check_formula, whole_table, with_roles
 
 __all__ = ["ROWS", "Given", "given", "whole", "whole_new"]
 
+MOST_GONE = 20  # places that a message lists
 TEXT_FILES = (".csv", ".tsv", ".txt")
 ROWS = ("X", "y", "anchors", "sample_weight", "offset")
 
@@ -56,6 +59,8 @@ class Given:
         Whether the table is read in batches.
     missing : Missing or None
         The rows that were dropped because values are missing.
+    gone : str
+        A sentence about places that have no other rows, empty if there are none.
     """
 
     model: Any
@@ -68,6 +73,7 @@ class Given:
     formula: Formula | None = None
     batched: bool = False
     missing: Missing | None = None
+    gone: str = ""
 
     @contextmanager
     def screened(self) -> Iterator[None]:
@@ -154,14 +160,40 @@ def given(
         own: dict[str, Any] = {"environments": made.anchors} | extra
         found = Given(with_roles(model, made), made.X, made.y, made.anchors, missing=missing, **own)
     made.offset = offset if isinstance(offset, str) else None
-    return replace(found, formula=made.without_data())
+    places = made.anchor_columns if environments is None else environments
+    places = native(y)[places[0]] if isinstance(places, list) and len(places) == 1 else places
+    places = native(y)[places] if isinstance(places, str) else places
+    return replace(found, formula=made.without_data(), gone=_told_of_gone(places, missing))
 
 
 def _arrays(rows: Given) -> Given:
     """Return what was given as arrays, without rows that have missing values if the model drops them."""
     given = {name: getattr(rows, name) for name in (*ROWS, "environments")}
     with whole(rows.model, **given) as (found, missing):
-        return replace(rows, **found, missing=missing)
+        places = rows.anchors if rows.environments is None else rows.environments
+        return replace(rows, **found, missing=missing, gone=_told_of_gone(places, missing))
+
+
+def _told_of_gone(places: Any, missing: Missing | None) -> str:
+    """Return a sentence about places all of whose rows were dropped, after a warning; empty if there are none."""
+    import pandas as pd
+
+    places = native(places)
+    if is_frame(places) and len(places.columns) == 1:
+        places = places[places.columns[0]]
+    if missing is None or missing.rows is None or places is None or np.shape(places) != (missing.counts.n_rows,):
+        return ""
+    labels = pd.Series(list(places), dtype=object)
+    if all(isinstance(label, float) for label in labels) and not Gaps.of(places).integers:
+        return ""  # a numeric anchor
+    gone = sorted({level_key(label) for label in set(labels.dropna()) - set(labels.iloc[missing.rows])})
+    if not gone:
+        return ""
+    one = len(gone) == 1
+    listed_ = ", ".join(gone[:MOST_GONE]) + (f" and {len(gone) - MOST_GONE} more" if len(gone) > MOST_GONE else "")
+    what = "1 place has no complete row and is" if one else f"{len(gone)} places have no complete rows and are"
+    warn(f"{what} left out: {listed_}", AnchorTMWarning)
+    return f"{what} left out: {listed_}"
 
 
 @contextmanager

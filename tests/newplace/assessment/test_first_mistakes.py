@@ -134,3 +134,21 @@ def test_missing_values_of_the_new_place(table, new):
         atm.assess(MODEL, FORMULA, table, new=holes, **SHORT)
     with pytest.raises(InputError, match="new: no rows are left"):
         atm.assess(DROP, FORMULA, table, new=holes.assign(x=np.nan), **SHORT)
+
+
+def test_places_without_complete_rows(table):
+    """Before, places whose rows all have missing values disappeared without a word."""
+    holes = table.assign(x=table.x.where(~table.place.isin(["site 03", "site 05"])), code=pd.factorize(table.place)[0])
+    said = "2 places have no complete rows and are left out: site 03, site 05"
+    for formula, places in ((FORMULA, {}), ("y ~ x + z", {"environments": "place"})):
+        with pytest.warns(AnchorTMWarning, match=f"^{said}$"):
+            found = atm.assess(DROP, formula, holes, **places, **SHORT)
+        assert said in found.notes
+        assert len(found.sites.labels) == 6
+    with pytest.warns(AnchorTMWarning, match=f"^{said}$"):
+        atm.compare_strategies(DROP, holes[["x", "z"]], holes.y, holes.place, **SHORT)
+    gap = holes.assign(code=holes.code.where(holes.index != 0))  # so that codes are floats
+    with pytest.warns(AnchorTMWarning, match="^2 places have no complete rows and are left out: 3, 5$"):
+        atm.leave_one_environment_out(DROP, "y ~ x + z | code", gap, xis=[0.0])
+    with pytest.warns(AnchorTMWarning, match="^1 place has no complete row and is left out: site 03$"):
+        atm.leave_one_environment_out(DROP, FORMULA, holes[holes.place != "site 05"], xis=[0.0])

@@ -13,6 +13,7 @@ import pytest
 import anchortm as atm
 from anchortm.cli.main import main
 from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
+from anchortm.selection.places import Places
 from tests.newplace.assessment.test_assess import FORMULA, data_of
 
 SHORT: dict[str, Any] = {"strategies": ["equal"], "progress": False}
@@ -152,3 +153,18 @@ def test_places_without_complete_rows(table):
         atm.leave_one_environment_out(DROP, "y ~ x + z | code", gap, xis=[0.0])
     with pytest.warns(AnchorTMWarning, match="^1 place has no complete row and is left out: site 03$"):
         atm.leave_one_environment_out(DROP, FORMULA, holes[holes.place != "site 05"], xis=[0.0])
+
+
+def test_a_place_for_each_row_is_told_before_the_fits(table, monkeypatch):
+    """Before, a place for each row took minutes before a warning."""
+    def stop(*_: Any) -> None:
+        raise RuntimeError("the fits begin")
+
+    monkeypatch.setattr(Places, "records", stop)
+    rows = table.assign(place=[f"p{k // 2 if k < 20 else k}" for k in range(len(table))])
+    for call in (atm.assess, atm.compare_strategies):
+        with (
+            pytest.warns(AnchorTMWarning, match="^86 places for 96 rows: .* larger places"),
+            pytest.raises(RuntimeError, match="the fits begin"),
+        ):
+            call(MODEL, FORMULA, rows, **SHORT)

@@ -30,7 +30,7 @@ from anchortm.newplace.assessment.final import Finals
 from anchortm.newplace.assessment.labels import NUMBERS, LabelCurve, curve_further, curve_like
 from anchortm.newplace.assessment.methods import Methods
 from anchortm.newplace.assessment.sites import Sites, environment_name
-from anchortm.newplace.compare import Asked, Compared, check_compared, compared
+from anchortm.newplace.compare import Asked, Compared, check_compared, compared, warn_of_single_rows
 from anchortm.newplace.place_variance import check_places
 from anchortm.newplace.scoring import listed
 from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
@@ -126,6 +126,7 @@ def assess(
     inputs = {"anchors": anchors, "environments": environments, "sample_weight": sample_weight, "offset": offset}
     inputs |= {"new": new, "labels": asked_labels, "strategies": strategies, "cut": cut}
     inputs |= {"min_rows": None if min_rows == 10 else min_rows, "random_state": random_state or None}
+    warn_of_single_rows(rows, cut)
     new = without_gaps(rows.model, rows.formula, new)
     with Task("assessment", 5, progress) as task, _once(), rows.screened():
         base = compared(rows, asked, None, new)

@@ -9,9 +9,10 @@ from typing import Any, Self
 
 from sklearn.base import clone
 
-from anchortm._util.frames import column_names, is_batched, known, native, select
+from anchortm._messages import warn
+from anchortm._util.frames import column_names, in_formulas, is_batched, known, native, select
 from anchortm._util.pipelines import is_pipeline
-from anchortm.exceptions import InputError, InputTypeError, rows_of
+from anchortm.exceptions import AnchorWarning, InputError, InputTypeError, rows_of
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
 from anchortm.inputs.parts import refuse
@@ -187,7 +188,23 @@ def whole_table(
         extra = {name: Formula.new_column(rows, values) for name, values in whole.items() if values is not None}
         with rows_of(None if missing is None else missing.rows):
             made = Formula.counted(formula, rows, extra.get("sample_weight"))
+        _tell_places_as_numbers(made, named.get("environments"))
         yield made, extra, missing
+
+
+def _tell_places_as_numbers(made: Formula, environments: Any) -> None:
+    """Warn about codes of places that are also a covariate, as numbers; a fit tells where factors are both."""
+    anchors = [] if made.anchors is None else [x for x in made.anchors.columns if made.anchors[x].dtype.kind != "f"]
+    places = {*map(str, anchors), environments if isinstance(environments, str) else ""}
+    for term, columns in made.term_columns().items():
+        name = term.strip("`")
+        if name in places and len(columns) == 1 and not columns[0].endswith("]"):
+            warn(
+                f"{name!r} is both a covariate, as a number, and the place: the order of codes says nothing about a "
+                f"new place; leave it out of the covariates, or write N({in_formulas(name)}) after '|' if it is a "
+                "number",
+                AnchorWarning,
+            )
 
 
 def _inner(model: Any) -> Any:

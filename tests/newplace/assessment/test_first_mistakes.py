@@ -12,7 +12,7 @@ import pytest
 
 import anchortm as atm
 from anchortm.cli.main import main
-from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError
+from anchortm.exceptions import AnchorTMWarning, AnchorWarning, InputError, InputTypeError
 from anchortm.selection.places import Places
 from tests.newplace.assessment.test_assess import FORMULA, data_of
 
@@ -168,3 +168,23 @@ def test_a_place_for_each_row_is_told_before_the_fits(table, monkeypatch):
             pytest.raises(RuntimeError, match="the fits begin"),
         ):
             call(MODEL, FORMULA, rows, **SHORT)
+
+
+def test_the_place_as_a_covariate(table):
+    """Before, the place as a covariate was told if it is text, in many warnings, and not if it is a code."""
+    data = table.assign(inst=pd.factorize(table.place)[0])
+    said = "'inst' is both a covariate, as a number, and the place: .* leave it out of the covariates, or write N.inst."
+    with pytest.warns(AnchorWarning, match=said):
+        atm.NormalLinear().fit("y ~ x + inst | inst", data)
+    with pytest.warns(AnchorWarning, match=said) as caught:
+        atm.assess(MODEL, "y ~ x + inst", data, environments="inst", **SHORT)
+    assert len(caught) == 1
+    for formula in ("y ~ x + inst | N(inst)", "y ~ x + bs(inst, 4) | inst", "y ~ x + inst | place"):
+        atm.NormalLinear().fit(formula, data)  # a number on purpose, or another place
+    with pytest.warns(AnchorTMWarning) as caught:
+        atm.assess(MODEL, "y ~ x + place | place", data, strategies=["anchored"], progress=False)
+    words = [str(one.message) for one in caught]
+    assert sum(text.startswith("the covariates explain the anchors exactly") for text in words) == 1
+    notes = [text for text in words if "without" in text]
+    assert len(notes) == 1
+    assert notes[0].startswith("each of the 8 environments is predicted without covariates that the others do not")

@@ -157,6 +157,7 @@ def test_places_without_complete_rows(table):
 
 def test_a_place_for_each_row_is_told_before_the_fits(table, monkeypatch):
     """Before, a place for each row took minutes before a warning."""
+
     def stop(*_: Any) -> None:
         raise RuntimeError("the fits begin")
 
@@ -188,3 +189,12 @@ def test_the_place_as_a_covariate(table):
     notes = [text for text in words if "without" in text]
     assert len(notes) == 1
     assert notes[0].startswith("each of the 8 environments is predicted without covariates that the others do not")
+
+
+def test_outcomes_with_unknown_levels(table, new):
+    levels = table.assign(g=np.where(np.arange(96) % 2, "a", "b"))
+    found = atm.assess(MODEL, "y ~ x + g | place", levels, **SHORT)
+    said = "the new place: covariate 'g' has levels that the fit has not seen: c (20 rows, first at row 0); "
+    with pytest.raises(InputError) as caught:
+        found.with_outcomes(new.assign(g="c"))
+    assert str(caught.value) == said + "known: a, b; drop these rows or merge levels"

@@ -208,6 +208,10 @@ def held_back(
     found: list[dict[str, Any]] = []
     kept = whole_new(finals["ml"], getattr(finals["ml"], "formula_", None), rows.X, "the new place")
     rows = rows if kept is None else rows.take(kept)
+    try:
+        finals["ml"].new_rows_.design(rows.X, len(rows.response))
+    except AnchorTMError as error:
+        raise type(error)(f"the new place: {error}") from None
     base, base_logliks = rows.scores(finals["ml"])
     for name, fitted in finals.items():
         row: dict[str, Any] = dict.fromkeys((*SCORES, "gain", "se"), math.nan)

@@ -47,7 +47,7 @@ class AnchorTMError(Exception):
     ...     atm.Surv([1.0, -2.0], [1, 1])
     ... except AnchorTMError as error:
     ...     print(error)
-    time is negative: -2.0 at row 1; times start at 0; for other numbers use Interval
+    time is negative: -2.0 at row 1; times start at 0; for an outcome that may be negative use Interval(lower, ...
     """
 
     def __str__(self) -> str:

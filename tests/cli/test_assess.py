@@ -103,7 +103,7 @@ def test_outcomes_at_hand(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         ("--labels 0", "--labels must be a whole number of at least 1"),
         ("--report page.txt", "page.txt must end in .html"),
         ("--min-rows 0", "--min-rows must be a whole number of at least 1"),
-        ("-f 'y ~ x'", "assess needs environments"),
+        ("-f 'y ~ x'", "needs environments: name them after '|' in --formula (y ~ x | place), or give --env"),
     ],
 )
 def test_what_is_refused(folder: Path, more: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -271,7 +271,7 @@ def test_classes_at_points(folder: Path, capsys) -> None:
         ("fit data.csv --model lm --formula 'y ~ x' --save nowhere/m.json", "the folder nowhere does not exist"),
         ("fit data.csv --model lm --formula 'y ~ x' --output m.txt", "must end in"),
         ("fit data.csv --model lm --formula 'y ~ x' --weights w", "no column 'w'"),
-        ("loeo data.csv --model lm --formula 'y ~ x'", "name the anchors"),
+        ("loeo data.csv --model lm --formula 'y ~ x'", "name them after '|' in --formula (y ~ x | place)"),
         ("loeo data.csv --model lm --formula 'y ~ x | site + year'", "choose --environments"),
         ("predict header.csv data.csv", "is not a model file but a table"),
         ("fit data.csv --model lm --formula 'y ~ x' --output data.csv", "must be different files"),
@@ -336,12 +336,13 @@ def test_tables_that_are_read_at_once_have_a_largest_size(folder: Path, name: st
 
 
 LM, LOGIT = "--model lm --formula", "--model c-logit --formula"
+XI_ANCHORS = "--xi 1 needs anchors: name them after '|' in --formula (y ~ x | place), or use --xi 0"
 TRANSLATED = [
     (f"fit data.csv {LOGIT} 'y ~ x' --log-first", "in many rows, .*--model cox or c-logit, without --log-first"),
     (f"fit data.csv {LOGIT} 'time ~ x' --log-first --support=-1,2", "--support must be positive with --log-first"),
     (f"fit data.csv {LOGIT} 'y ~ x' --support 100,200", "--support .* does not overlap the outcome"),
     (f"fit data.csv {LOGIT} 'y ~ x' --order 0", "--order must be from 1"),
-    (f"fit data.csv {LOGIT} 'y ~ x' --xi 1", "--xi 1 needs anchors: name them after '|' in --formula, or use --xi 0"),
+    (f"fit data.csv {LOGIT} 'y ~ x' --xi 1", XI_ANCHORS),
     (f"path data.csv {LOGIT} 'y ~ x' --xi 0,1", "needs anchors: name them after '|' in --formula"),
     (f"fit data.csv {LOGIT} 'y ~ x | site' --xi -1", "--xi must be at least 0, .* only --model lm"),
     (f"loeo data.csv {LOGIT} 'y ~ x | site' --xi 0,nan", "--xi must be at least 0"),

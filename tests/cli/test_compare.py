@@ -105,7 +105,11 @@ def test_designs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("--new bare.csv", "bare.csv has no column 'x', which the formula needs"),
         ("--new texts.csv", "texts.csv: column 'x' must be numbers, not 'low' at line 3"),
         ("--new gaps.csv", "gaps.csv: 'x' has missing values at line 3; add --missing drop"),
-        ("--new levels.csv", "--new: covariate 'group' has levels that the fit has not seen: c"),
+        (
+            "--new levels.csv",
+            "levels.csv: covariate 'group' has levels that the table does not have: c at lines 4, 7; known: a, b; "
+            "drop these rows or merge levels",
+        ),
         ("--new empty.csv", "empty.csv has no rows"),
         ("--new rows.csv", "--new is the table itself"),
         ("--report page.txt", "page.txt must end in .html"),
@@ -119,7 +123,7 @@ def test_what_is_refused(folder: Path, more: str, message: str, capsys: pytest.C
     new[["group"]].to_csv("bare.csv", index=False)
     new.astype({"x": str}).assign(x=["low" if k == 1 else str(x) for k, x in enumerate(new.x)]).to_csv("texts.csv")
     new.assign(x=new.x.where(new.index != 1)).to_csv("gaps.csv", index=False)
-    new.assign(group="c").to_csv("levels.csv", index=False)
+    new.assign(group=new.group.where(~new.index.isin([2, 5]), "c")).to_csv("levels.csv", index=False)
     new.head(0).to_csv("empty.csv", index=False)
     assert message in said(f"{LINE} {more}", capsys, 1)
 

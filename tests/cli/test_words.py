@@ -329,3 +329,17 @@ def test_anchors_and_xi(capsys) -> None:
     words = "--xi has two values, 0 and 5; decimals are written with a point"
     assert words in said(f"{line.replace('d.csv', 'c.csv')} --xi 0,5", capsys, 0)
     assert words not in said(f"{line} --xi 0,5", capsys, 0)
+
+
+def test_rows_that_cannot_be_predicted(capsys) -> None:
+    """Before, predict named one of several columns with missing values, and no option that helps."""
+    data = DATA.rename(columns={"age (years)": "age"})
+    atm.save(atm.NormalLinear.from_formula("y ~ age + sex + days", data), "m.json")
+    data.assign(age=data.age.where(data.index > 2), sex=data.sex.where(data.index != 7)).to_csv("holes.csv")
+    printed = said("predict m.json holes.csv", capsys)
+    assert "covariate 'sex' (1 row), covariate 'age' (3 rows); impute or drop these 4 of 60 rows, or add" in printed
+    assert printed.endswith("or add --bad-rows mark")
+    data.assign(sex=data.sex.where(data.index != 7, "x")).to_csv("levels.csv")
+    printed = said("predict m.json levels.csv", capsys)
+    assert "has levels that the fit has not seen: x (1 row, first at line 9); known: female, male; drop" in printed
+    assert printed.endswith("or merge levels, or add --unknown baseline (or rare) or --bad-rows mark")

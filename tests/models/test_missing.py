@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 import anchortm as atm
 from anchortm.cli.main import main
-from anchortm.exceptions import InputError, MissingValueError, UnavailableError
+from anchortm.exceptions import AnchorTMWarning, InputError, MissingValueError, UnavailableError
 
 N = 240
 FORMULA = "y ~ x + word | site"
@@ -314,18 +314,22 @@ def test_models_keep_what_was_dropped(tmp_path: Any) -> None:
     assert (again.model.missing, again.n_missing_, again.missing_) == ("drop", boosted.n_missing_, boosted.missing_)
     assert clone(model).missing == "drop"
     assert model.result_.n_missing == model.n_missing_
-    with pytest.raises(InputError, match="'x' is missing in 4 rows"):  # new rows are never dropped
+    with pytest.raises(InputError, match=r"covariate 'x' \(4 rows\)"):  # new rows are never dropped
         model.predict(MESSY)
 
 
 def test_an_environment_that_vanishes_is_none() -> None:
     data = WHOLE.assign(x=WHOLE.x.where(WHOLE.site != "east"))
     model = atm.NormalLinear(missing="drop")
-    left = atm.leave_one_environment_out(model, "y ~ x + z | site", data, xis=[0, 1]).frame()
+    with pytest.warns(AnchorTMWarning, match="1 place has no complete row and is left out: east"):
+        left = atm.leave_one_environment_out(model, "y ~ x + z | site", data, xis=[0, 1]).frame()
     assert set(left.environment) == {"north", "south", "west"}
     assert atm.NormalLinear.from_formula("y ~ x | site", data, missing="drop", xi=1).n_anchors_ == 3
     data = data.assign(x=data.x.where(data.site == "north"))
-    with pytest.raises(InputError, match="there is a single environment"):
+    with (
+        pytest.warns(AnchorTMWarning, match="3 places have no complete rows"),
+        pytest.raises(InputError, match="there is a single environment"),
+    ):
         atm.leave_one_environment_out(model, "y ~ x + z | site", data, xis=[0, 1])
 
 

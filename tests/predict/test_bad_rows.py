@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import anchortm as atm
 from anchortm.backends import sources
-from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, UnavailableError
+from anchortm.exceptions import AnchorTMWarning, InputError, InputTypeError, MissingValueError, UnavailableError
 from anchortm.predict import MarkedDistribution, PredictedDistribution
 
 N = 300
@@ -624,3 +624,48 @@ def test_only_predicted_rows_count_as_mapped() -> None:
     assert "ZZ" not in str(told[0].message)
     assert found.mapped.tolist()[0] == ""
     assert "YY" in found.mapped.tolist()[1]
+
+
+def test_all_missing_values_are_listed_with_the_remedy() -> None:
+    """Before, an error named the first column with missing values only, and did not say how to go on."""
+    model = atm.NormalLinear.from_formula("dose ~ age + stage + sex", DATA)
+    holes = DATA[:20].assign(
+        age=np.where(np.arange(20) % 9, DATA.age[:20], np.nan), sex=np.where(np.arange(20) == 9, None, DATA.sex[:20])
+    )
+    expected = (
+        "missing values (NaN) in 2 columns: covariate 'age' (3 rows), covariate 'sex' (1 row); impute or drop these 3 "
+        'of 20 rows, or predict with on_bad_rows="mark"'
+    )
+    for ask in (model.predict, model.predict_distribution, lambda X: atm.predict_table(model, X, quantiles=[0.5])):
+        with pytest.raises(MissingValueError) as caught:
+            ask(holes)
+        assert str(caught.value) == expected
+    with pytest.raises(MissingValueError) as caught:
+        model.predict(holes.assign(sex="f"))
+    assert str(caught.value) == (
+        "covariate 'age' is missing in 3 rows, first at row 0; drop or impute such rows, or predict with "
+        'on_bad_rows="mark"'
+    )
+    arrays = atm.NormalLinear().fit(DATA[["age", "log_time"]], DATA.dose)
+    with pytest.raises(MissingValueError, match=r"covariate .age. \(3 rows\), covariate .log_time. \(20 rows\)"):
+        arrays.predict(holes[["age"]].assign(log_time=np.nan))
+    with pytest.raises(MissingValueError) as caught:
+        model.score(holes)
+    assert "on_bad_rows" not in str(caught.value)  # which score does not have
+
+
+def test_unknown_levels_are_counted_with_the_remedy() -> None:
+    """Before, an error about unknown levels did not say in how many rows, nor how to go on."""
+    model = atm.NormalLinear.from_formula("dose ~ age + stage", DATA)
+    stage = DATA.stage[:20].to_numpy(dtype=object).copy()
+    stage[[4, 7, 9]] = ["V", "0", "V"]
+    new = DATA[:20].assign(stage=stage)
+    said = "covariate 'stage' has levels that the fit has not seen: 0, V (3 rows, first at row 4); known: I, II, III; "
+    with pytest.raises(InputError) as caught:
+        model.predict(new)
+    assert str(caught.value) == (
+        said + 'drop these rows or merge levels, or predict with unknown="baseline" (or "rare") or on_bad_rows="mark"'
+    )
+    with pytest.raises(InputError) as caught:
+        model.score(new)
+    assert str(caught.value) == said + "drop these rows or merge levels"

@@ -752,7 +752,7 @@ PREDICTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an unseen level": (
         lambda: BY_FORMULA.predict(TABLE.assign(site="9")),
         InputError,
-        "'site' has levels .*: 9; known: 0",
+        "'site' has levels .*: 9 .120 rows, first at row 0.; known: 0",
     ),
     "a column of the formula less": (
         lambda: BY_FORMULA.predict(TABLE[["age"]]),

@@ -80,7 +80,7 @@ def environments(options: Any, command: str) -> None:
     anchors = [name for name, _ in parse_formula(options.formula).anchors]
     if not anchors and not options.environments:
         raise InputError(
-            f"{command} needs environments: name the anchors after '|' in --formula, or give --environments"
+            f"{command} needs environments: name them after '|' in --formula (y ~ x | place), or give --environments"
         )
     if len(anchors) > 1 and not options.environments:
         raise InputError(f"there are several anchors: choose --environments from {', '.join(anchors)}")

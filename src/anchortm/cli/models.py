@@ -5,35 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from anchortm.exceptions import InputError
+from anchortm.models.names import MODELS
 
 __all__ = ["MODELS", "make_model"]
-
-MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    "lm": ("NormalLinear", {}),
-    "c-probit": ("ContinuousProbit", {}),
-    "c-logit": ("ContinuousLogit", {}),
-    "cox": ("ProportionalHazards", {}),
-    "cox-partial": ("CoxPH", {}),
-    "lehmann": ("Lehmann", {}),
-    "weibull": ("ParametricSurvival", {"dist": "weibull"}),
-    "lognormal": ("ParametricSurvival", {"dist": "lognormal"}),
-    "loglogistic": ("ParametricSurvival", {"dist": "loglogistic"}),
-    "exponential": ("ParametricSurvival", {"dist": "exponential"}),
-    "rayleigh": ("ParametricSurvival", {"dist": "rayleigh"}),
-    "o-logit": ("OrdinalRegression", {"link": "logit"}),
-    "o-probit": ("OrdinalRegression", {"link": "probit"}),
-    "o-cloglog": ("OrdinalRegression", {"link": "cloglog"}),
-    "o-loglog": ("OrdinalRegression", {"link": "loglog"}),
-    "count": ("CountRegression", {"link": "logit"}),
-    "count-probit": ("CountRegression", {"link": "probit"}),
-    "count-cloglog": ("CountRegression", {"link": "cloglog"}),
-    "count-loglog": ("CountRegression", {"link": "loglog"}),
-    "poisson": ("AnchorGLM", {"family": "poisson"}),
-    "binomial": ("AnchorGLM", {"family": "binomial"}),
-    "gamma": ("AnchorGLM", {"family": "gamma"}),
-    "negative-binomial": ("AnchorGLM", {"family": "negative_binomial", "alpha": "ml"}),
-    "gaussian": ("AnchorGLM", {"family": "gaussian"}),
-}
 
 
 def make_model(name: str, **options: Any) -> Any:

@@ -6,14 +6,19 @@ import os
 from copy import copy
 from typing import Any
 
+import numpy as np
+
 from anchortm.cli.cleaning import as_numbers
 from anchortm.cli.columns import is_text, place, refuse_texts
 from anchortm.cli.fits import factors, with_numbers
 from anchortm.cli.output import tell
 from anchortm.cli.tables import read_table
 from anchortm.exceptions import AnchorTMError, InputError
+from anchortm.inputs.judgement import DROP_LEVELS
 
 __all__ = ["inputs", "new_rows", "strategies"]
+
+MOST_LEVELS = 20  # levels that a message lists
 
 
 def inputs(options: Any, *others: str | None) -> list[str]:
@@ -56,6 +61,7 @@ def new_rows(options: Any, file: str | None, table: Any, *, outcomes: bool = Fal
     kinds = ("covariate", "stratum", *(("outcome",) if outcomes else ()))
     needed = [name for name, role in roles.items() if role in kinds]
     data, source = _read(options, file, table, needed, roles, outcomes)
+    _refuse_new_levels(options, file, data, table, [x for x in needed if roles[x] == "covariate"], source)
     whole = data[needed].notna().all(axis=1)
     if whole.all():
         return data
@@ -67,6 +73,23 @@ def new_rows(options: Any, file: str | None, table: Any, *, outcomes: bool = Fal
         raise InputError(f"{file}: each row has a missing value in a column that the formula needs")
     tell(options, f"{int((~whole).sum())} of {len(data)} rows of {file} with missing values are left out")
     return data[whole]
+
+
+def _refuse_new_levels(options: Any, file: str, data: Any, table: Any, names: list[str], source: Any) -> None:
+    """Refuse levels of factors among these covariates that the table of the fit does not have."""
+    from anchortm.inputs.formula.column_kinds import level_key
+
+    known_factors = factors(options, table)
+    for name in (name for name in names if name in known_factors or is_text(table[name])):
+        known = {level_key(value) for value in table[name].dropna().unique()}
+        new = data[name].map(level_key, na_action="ignore")
+        odd = new.notna() & ~new.isin(known)
+        if odd.any():
+            levels, seen = (", ".join(sorted(found)[:MOST_LEVELS]) for found in (set(new[odd]), known))
+            raise InputError(
+                f"{file}: covariate {name!r} has levels that the table does not have: {levels} at "
+                f"{place(source, np.flatnonzero(odd).tolist())}; known: {seen}; {DROP_LEVELS}"
+            )
 
 
 def _read(

@@ -119,7 +119,9 @@ class Setting:
         problem.at(l1=model.l1).refuse("invariance")
         data = problem.data.without_wide()
         if data.anchors is None:
-            raise InputError(f"{question} needs environments: pass them after y, or name them after '|' in a formula")
+            raise InputError(
+                f"{question} needs environments: pass them after y, or name them after '|' in a formula (y ~ x | place)"
+            )
         tell_alphabetical(data)
         own_names = named or hasattr(environments, "columns") or getattr(environments, "name", None) is not None
         columns = EnvironmentColumns.of(data.anchors, own_names or environments is None)

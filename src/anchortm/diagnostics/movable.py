@@ -221,7 +221,7 @@ def location_shift(
     if rows.batched:
         raise InputError("location_shift needs the rows in memory: read the table first")
     if rows.environments is None:
-        raise InputError("pass the environments, one for each row, or name them in a formula after '|'")
+        raise InputError("pass the environments, one for each row, or name them after '|' in a formula (y ~ x | place)")
     with rows.screened():
         groups, labels = group_codes(rows.environments, cut)
         rows, problem = replace(rows, anchors=None).prepared()

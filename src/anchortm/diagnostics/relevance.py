@@ -160,6 +160,8 @@ def _of_formula(formula: str, data: Any) -> tuple[Any, Any]:
     """Return the covariates and anchors of a table, without strata and clusters."""
     rows = given(None, formula, data).in_memory("first_stage")
     if rows.anchors is None:
-        raise InputError("a first stage needs anchors: pass them after X, or name them after '|' in a formula")
+        raise InputError(
+            "a first stage needs anchors: pass them after X, or name them after '|' in a formula (y ~ x | place)"
+        )
     assert rows.formula is not None  # noqa: S101
     return rows.X if isinstance(rows.X, Design) else rows.X[rows.formula.design_columns()], rows.anchors

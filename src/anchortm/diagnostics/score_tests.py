@@ -200,7 +200,9 @@ def score_test(
     data = problem.data
     problem.refuse("score_test")
     if data.anchors is None:
-        raise InputError("a score test needs anchors: pass them after y, or name them after '|' in a formula")
+        raise InputError(
+            "a score test needs anchors: pass them after y, or name them after '|' in a formula (y ~ x | place)"
+        )
     obstacle = why_not(data)
     if obstacle is not None and method in ("expected", "simulate"):
         raise InputError(f"method={method!r} cannot draw {obstacle}: take method='observed'")

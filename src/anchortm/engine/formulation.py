@@ -166,5 +166,6 @@ class Formulation:
         if self.data.anchors is None and (spec.xi != 0.0 or spec.xi_scale) and not known:
             asked = f"xi = {spec.xi:g}" if spec.xi else f"xi_scale = {spec.xi_scale:g}"
             raise InputError(
-                f"{asked} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula, or use xi=0"
+                f"{asked} needs anchors: pass fit(..., anchors=...), name them after '|' in a formula (y ~ x | place), "
+                "or use xi=0"
             )

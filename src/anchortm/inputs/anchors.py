@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from anchortm._typing import Array, Labels, Rows
 from anchortm._util.checks import TIMES, is_missing, real_numbers
-from anchortm._util.frames import native
+from anchortm._util.frames import in_formulas, native
 from anchortm.exceptions import InputError, InputTypeError, MissingValueError
 
 __all__ = [
@@ -274,6 +274,23 @@ def environment_names(environments: Labels) -> tuple[Codes, tuple[Any, ...]]:
     return columns.factors[0], tuple(columns.levels[0].tolist())
 
 
+def _needs_cut(name: str, values: Array) -> str:
+    """Return a message about environments that are numbers, although they may be names."""
+    whole, named = values == np.round(values), name not in ("anchor", "anchor0")
+    shown = values[0] if whole.all() else values[~whole][0]
+    text = "numeric environments need cut=k, the number of quantile groups: "
+    text += f"{repr(name) + ' has' if named else 'they are'} numbers such as {shown}"
+    if name.startswith("N("):
+        return text
+    if not whole.all():
+        return f"{text}; if they are names, use astype(str)"
+    text += "; whole numbers are read as floats if a value is missing; if they are names, "
+    if not named:
+        return f"{text}convert them with astype(int) or astype(str)"
+    factor = f"write C({in_formulas(name)})"
+    return f"{text}{factor} after '|' in a formula, or convert them with astype(int) or astype(str)"
+
+
 def group_codes(environments: Labels, cut: int | None) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Return codes and names of the environments, numbers cut at quantiles."""
     columns = anchor_columns(environments, noun="environments")
@@ -281,10 +298,7 @@ def group_codes(environments: Labels, cut: int | None) -> tuple[NDArray[np.intp]
         raise InputError("environments must be one column: join several by a name for each combination")
     if columns.column_names:
         if cut is None:
-            raise InputError(
-                "numeric environments need cut=k, the number of quantile groups; "
-                "numbers that are names become groups with astype(int) or astype(str)"
-            )
+            raise InputError(_needs_cut(columns.column_names[0], columns.columns[:, 0]))
         values = columns.columns[:, 0]
         edges = np.unique(np.quantile(values, np.linspace(0, 1, min(max(int(cut), 1), values.size) + 1)))
         if edges.size < 3:

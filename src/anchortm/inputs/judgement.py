@@ -19,7 +19,7 @@ from anchortm.exceptions import AnchorTMWarning, InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Judgement", "OnBadRows", "Unknown", "check_policy", "warn_of_mapped"]
+__all__ = ["DROP_LEVELS", "Judgement", "OnBadRows", "Unknown", "check_policy", "warn_of_mapped"]
 
 OnBadRows = Literal["error", "mark"]
 Unknown = Literal["error", "baseline", "rare"]
@@ -28,6 +28,7 @@ Codes = NDArray[np.int32]
 
 LONGEST = 60  # characters of an entry in a reason
 MOST_LISTED = 5  # reasons in an error, and levels in a warning
+DROP_LEVELS = "drop these rows or merge levels"  # ends errors about levels that the fit has not seen
 
 
 def check_policy(on_bad_rows: Any, unknown: Any) -> bool:

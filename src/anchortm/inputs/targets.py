@@ -201,7 +201,9 @@ def check_known(target: Any, proxies: Any, xi: float, anchor_intercept: bool) ->
 def numeric_anchors(anchors: AnchorColumns | None, what: str) -> AnchorColumns:
     """Return the anchors if there are any and all are numeric; refuse others."""
     if anchors is None:
-        raise InputError(f"{what} needs anchors: pass fit(..., anchors=...), or name them after '|' in a formula")
+        raise InputError(
+            f"{what} needs anchors: pass fit(..., anchors=...), or name them after '|' in a formula (y ~ x | place)"
+        )
     if anchors.factors:
         names = ", ".join(anchors.factor_names)
         raise InputError(ONE_HOT.format(what=what, names=names, is_are="is" if len(anchors.factors) == 1 else "are"))

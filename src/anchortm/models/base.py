@@ -28,6 +28,7 @@ from anchortm.inputs.targets import Proxies, TargetShift
 from anchortm.models.attributes import FRONT
 from anchortm.models.from_formula import FormulaMixin, with_roles
 from anchortm.models.given import given
+from anchortm.models.names import in_python
 from anchortm.models.recalibrated import Recalibrated
 from anchortm.predict.new_rows import NewRows
 
@@ -323,4 +324,6 @@ def check_model(model: Any, question: str) -> None:
             f"this needs the model alone, not a {type(model).__name__}: transform X first, "
             "X = pipeline[:-1].fit_transform(X), and pass pipeline[-1]"
         )
-    raise InputTypeError(f"model must be an estimator of this package, such as NormalLinear(), not {model!r}")
+    text = f"model must be an estimator of this package, such as NormalLinear(), not {model!r}"
+    named = in_python(model) if isinstance(model, str) else None
+    raise InputTypeError(text if named is None else f"{text}: what the command line calls {model} is {named} here")

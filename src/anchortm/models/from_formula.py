@@ -9,9 +9,10 @@ from typing import Any, Self
 
 from sklearn.base import clone
 
+from anchortm._messages import warn
 from anchortm._util.frames import column_names, is_batched, known, native, select
 from anchortm._util.pipelines import is_pipeline
-from anchortm.exceptions import InputError, InputTypeError, rows_of
+from anchortm.exceptions import AnchorWarning, InputError, InputTypeError, rows_of
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
 from anchortm.inputs.parts import refuse
@@ -187,7 +188,22 @@ def whole_table(
         extra = {name: Formula.new_column(rows, values) for name, values in whole.items() if values is not None}
         with rows_of(None if missing is None else missing.rows):
             made = Formula.counted(formula, rows, extra.get("sample_weight"))
+        _tell_places_as_numbers(made, named.get("environments"))
         yield made, extra, missing
+
+
+def _tell_places_as_numbers(made: Formula, environments: Any) -> None:
+    """Warn about codes of places that are also a covariate, as numbers; a fit tells where factors are both."""
+    anchors = [] if made.anchors is None else [x for x in made.anchors.columns if made.anchors[x].dtype.kind != "f"]
+    places = {*map(str, anchors), environments if isinstance(environments, str) else ""}
+    for term, columns in made.term_columns().items():
+        name = term.strip("`")
+        if name in places and len(columns) == 1 and not columns[0].endswith("]"):
+            warn(
+                f"{name!r} is both the place and a covariate, as a number: that makes sense for a time, whose effect "
+                "goes on at a new place; if it is a code of places, leave it out of the covariates",
+                AnchorWarning,
+            )
 
 
 def _inner(model: Any) -> Any:

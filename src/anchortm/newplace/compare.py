@@ -17,6 +17,7 @@ from anchortm._util.checks import generator, jobs, whole_number
 from anchortm._util.progress import Task
 from anchortm._util.threads import one_blas_thread
 from anchortm.exceptions import AnchorTMError, AnchorTMWarning, InputError
+from anchortm.inputs.anchors import group_codes
 from anchortm.inputs.response import Kind, Response
 from anchortm.models.base import TransformationModel, check_model
 from anchortm.models.given import Given, given
@@ -35,11 +36,11 @@ from anchortm.newplace.training import Training, inner_folds
 from anchortm.newplace.verdict import Verdict
 from anchortm.predict.widths import mean_ratio
 from anchortm.selection.designs import FEWEST, Direction, Fold, further, like
-from anchortm.selection.further import direction_for, further_verdict
+from anchortm.selection.further import direction_for, further_verdict, without_gaps
 from anchortm.selection.places import Out, Places, Record, places_of
 from anchortm.selection.tuning import Tuning
 
-__all__ = ["Asked", "Compared", "check_compared", "compare_strategies", "compared"]
+__all__ = ["Asked", "Compared", "check_compared", "compare_strategies", "compared", "warn_of_single_rows"]
 
 DESIGNS = ("like", "further")
 BY = ("design", "direction", "side", "share")
@@ -133,6 +134,8 @@ def compare_strategies(
     rng = generator(random_state)  # one seed, so that all strategies have the same draws, in all processes
     seed = random_state if isinstance(random_state, int) else int(rng.integers(2**32))
     asked = Asked(strategies, scores, cut, whole_number(min_rows, "min_rows", 1), jobs(n_jobs), seed, progress)
+    warn_of_single_rows(rows, cut)
+    new = without_gaps(rows.model, rows.formula, new)
     with rows.screened():
         return compared(rows, asked, design, new).comparison
 
@@ -146,6 +149,20 @@ def check_compared(model: Any, what: str) -> None:
         raise InputError(
             "strategies fit the model in their own ways, and WorstEnvironment is one of them: pass the model inside "
             'it, and strategies=["worst"], or strategies.WorstEnvironment with its arguments'
+        )
+
+
+def warn_of_single_rows(rows: Given, cut: int | None) -> None:
+    """Warn before any fit if nearly every row is a place of its own: that takes long and says little."""
+    environments = rows.anchors if rows.environments is None else rows.environments
+    if environments is None:
+        return
+    groups, labels = group_codes(environments, cut)
+    if 2 * labels.size > groups.size:
+        warn(
+            f"{labels.size} places for {groups.size} rows: nearly every row is a place of its own, so places that are "
+            "left out say little about a new one, and all the fits take long; use larger places, such as regions",
+            AnchorTMWarning,
         )
 
 

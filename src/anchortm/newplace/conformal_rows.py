@@ -154,7 +154,9 @@ def _environments(rows: Given, model: Any) -> Any:
     if rows.anchors is None and model.anchor_names is not None:
         return split_columns(rows.X, named_columns(model.anchor_names, "anchor_names"))[1]
     if rows.anchors is None:
-        raise InputError("pass environments=, one label for each row, or name them in a formula after '|'")
+        raise InputError(
+            "pass environments=, one label for each row, or name them after '|' in a formula (y ~ x | place)"
+        )
     return rows.anchors
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm._messages import warn
-from anchortm._util.frames import aligned, is_frame, native
+from anchortm._util.frames import aligned, is_frame, native, select
 from anchortm.engine.objective.scale_effects import scale_columns, scale_residuals, scaled_baseline
 from anchortm.engine.preparation import one_column, row_offset
 from anchortm.engine.result import FitResult
@@ -27,12 +27,12 @@ from anchortm.inputs.design import Design, check_columns, columns_of, split_colu
 from anchortm.inputs.formula import Formula
 from anchortm.inputs.formula.judging import judged_table
 from anchortm.inputs.judgement import Judgement, OnBadRows, Unknown, check_policy, warn_of_mapped
-from anchortm.inputs.missing import rows_taken
+from anchortm.inputs.missing import columns_of_inputs, rows_taken
 from anchortm.inputs.response import Response, as_response
 from anchortm.inputs.transformed import refused_rows, transformed
 from anchortm.inputs.two_terms import Intercepts, TwoTerms, make_two_terms
 from anchortm.predict.placed_rows import PlacedRows
-from anchortm.predict.reading import ReadRows, entries, entries_of, judged_design, row_count
+from anchortm.predict.reading import ReadRows, entries, entries_of, judged_design, remedies, row_count
 
 __all__ = ["NO_OUTCOME", "NewRows"]
 
@@ -130,7 +130,8 @@ class NewRows(PlacedRows):
         This is the one place where predictions deal with bad rows; arguments as for ``read``.
         """
         if not check_policy(on_bad_rows, unknown):
-            return work(X, n_rows, **numbers)
+            with remedies(lambda: _columns(self, X, numbers), lambda: row_count(X, numbers, n_rows)):
+                return work(X, n_rows, **numbers)
         read = self.read(X, n_rows, unknown, conditional, **numbers)
         if on_bad_rows == "error":
             read.judgement.check()
@@ -360,3 +361,10 @@ class NewRows(PlacedRows):
         if X is None or np.ndim(X) != 2 or np.shape(X)[1] != self.result.n_features_in:
             return None
         return cluster_labels(split_columns(X, [column], "random")[1])
+
+
+def _columns(rows: NewRows, X: Any, numbers: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the columns of new rows in which no value may be missing; transformers may fill in those of X."""
+    if rows.formula is not None and X is not None:
+        X = select(native(X), [*rows.formula.covariate_columns, *rows.formula.strata])
+    yield from columns_of_inputs({}, **({} if rows.transformers else {"X": X}), **numbers)

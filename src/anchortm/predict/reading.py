@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,13 +12,41 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from anchortm._util.frames import column_names, is_frame, known, native, select
-from anchortm.exceptions import InputTypeError
+from anchortm.exceptions import AnchorTMError, InputError, InputTypeError, MissingValueError
 from anchortm.inputs.design import Design, to_design
-from anchortm.inputs.judgement import Judgement
+from anchortm.inputs.judgement import DROP_LEVELS, Judgement
+from anchortm.inputs.missing import Counts, listed
 from anchortm.predict.marked import MarkedDistribution, spread
 from anchortm.predict.protocol import Distribution
 
-__all__ = ["ReadRows", "entries", "entries_of", "judged_design", "row_count"]
+__all__ = ["ReadRows", "entries", "entries_of", "judged_design", "remedies", "row_count"]
+
+MARK = 'predict with on_bad_rows="mark"'
+LEVELS = 'predict with unknown="baseline" (or "rare") or on_bad_rows="mark"'
+
+
+@contextmanager
+def remedies(columns: Callable[[], Iterable[tuple[str, Any]]], n_rows: Callable[[], int]) -> Iterator[None]:
+    """Let errors about missing values list all columns that have some, and say how the other rows are predicted.
+
+    ``columns`` returns all columns to look at, with their names; it is called only after something has failed.
+    """
+    try:
+        yield
+    except MissingValueError as error:
+        text = f"{error}, or {MARK}"
+        with suppress(AnchorTMError):  # columns that cannot be read at all
+            counts, _ = Counts.of(n_rows(), columns())
+            if len(counts.columns) > 1:
+                text = (
+                    f"missing values (NaN) in {len(counts.columns)} columns: {listed(counts)}; impute or drop these "
+                    f"{counts.n_missing} of {counts.n_rows} rows, or {MARK}"
+                )
+        raise MissingValueError(text) from None
+    except InputError as error:
+        if not str(error).endswith(DROP_LEVELS):
+            raise
+        raise InputError(f"{error}, or {LEVELS}") from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -231,7 +231,7 @@ def elastic_net_path(
     rows = given(first, X, y, anchors, sample_weight=sample_weight, offset=offset)
     rows, problem = rows.in_memory("elastic_net_path").prepared()
     if problem.data.anchors is None and any(values):
-        raise InputError("xi > 0 needs anchors: pass them after y, or name them after '|' in a formula")
+        raise InputError("xi > 0 needs anchors: pass them after y, or name them after '|' in a formula (y ~ x | place)")
     found = []
     with Task("values of lambda", grid.size, progress) as task:
         problems = grid(problem, values)

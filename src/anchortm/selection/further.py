@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._typing import Array
+from anchortm._util.frames import native, take
 from anchortm._util.pipelines import is_pipeline
 from anchortm.exceptions import AnchorTMError, InputError
-from anchortm.models.given import Given
+from anchortm.inputs.formula import Formula
+from anchortm.models.given import Given, whole_new
 from anchortm.selection.designs import FEWEST, SHARES, Direction, direction_of, distances, further
 from anchortm.selection.places import Out, Places, places_of
 from anchortm.selection.tuning import Tuning, best_factor
@@ -29,6 +31,7 @@ __all__ = [
     "direction_for",
     "further_verdict",
     "graded",
+    "without_gaps",
 ]
 
 INSIDE = 1.0  # standard deviations between environments within which a new place is like them
@@ -141,6 +144,12 @@ def graded(gain: Array, wider: Array, same: NDArray[np.bool_], xi: float) -> str
     if same.sum() == len(SHARES) and (gain[same] > GAIN).all() and gain[same].mean() > wider[same].mean():
         return "tentative"
     return "undecided" if (gain > GAIN).any() and (gain < -GAIN).any() else "keep"
+
+
+def without_gaps(model: Any, formula: Formula | None, new: Any) -> Any:
+    """Return the rows of the new place without those that have missing covariates, if the model drops such rows."""
+    kept = None if new is None else whole_new(model, formula, new, "new")
+    return new if kept is None else take(native(new), kept)
 
 
 def direction_for(rows: Given, places: Places, new: Any) -> tuple[Direction, Array | None]:

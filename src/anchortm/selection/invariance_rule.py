@@ -223,7 +223,9 @@ def xi_by_score_test(
     problem = problem.at(xi=0.0)
     problem.refuse("score_test")
     if problem.data.anchors is None:
-        raise InputError("a test of invariance needs anchors: pass them after y, or name them after '|' in a formula")
+        raise InputError(
+            "a test of invariance needs anchors: pass them after y, or name them after '|' in a formula (y ~ x | place)"
+        )
     objective, options = problem.objective, problem.spec.quiet
     tested = objective  # the test does not depend on the weights of the penalty
     if problem.data.weighting is not None:

@@ -81,7 +81,9 @@ def left_out(
 def _coded(rows: Given, cut: int | None) -> tuple[Given, NDArray[np.intp], NDArray[Any]]:
     """Return the rows with anchors (by default the environments), and their environments as codes with labels."""
     if rows.environments is None:
-        raise InputError("pass the environments to leave out, one for each row, or name them in a formula after '|'")
+        raise InputError(
+            "pass the environments to leave out, one for each row, or name them after '|' in a formula (y ~ x | place)"
+        )
     groups, labels = group_codes(rows.environments, cut)
     spec = rows.model.specification()
     n = len(as_response(rows.y, spec.outcome, spec.levels))
@@ -140,6 +142,16 @@ def _told(found: LeftOut) -> LeftOut:
             f"no environment can be predicted by the others; environment {name}: {text}. Merge classes or strata, or "
             "leave strata out"
         )
+    n = len({row["environment"] for row in found.rows})
+    if len(notes) == n > 1 and all(part.startswith("without ") for text in notes.values() for part in text.split("; ")):
+        name, text = next(iter(notes.items()))
+        warn(
+            f"each of the {n} environments is predicted without covariates that the others do not identify, such as "
+            f"environment {name} {text.partition(', which')[0]}: a covariate that tells the places apart says nothing "
+            "about another place",
+            AnchorTMWarning,
+        )
+        return found
     for name, text in list(notes.items())[:MOST_TOLD]:
         warn(f"environment {name}: {text}", AnchorTMWarning)
     if len(notes) > MOST_TOLD:

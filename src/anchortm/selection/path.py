@@ -202,7 +202,9 @@ def anchor_path(
     with Task("path", None if asked.batched else 1, progress):
         rows, problem = asked.prepared()
         if problem.data.anchors is None and values.any():
-            raise InputError("a path in xi needs anchors: pass them after y, or name them after '|' in a formula")
+            raise InputError(
+                "a path in xi needs anchors: pass them after y, or name them after '|' in a formula (y ~ x | place)"
+            )
         models = _models(rows, problem, values.tolist())
     shown = slice(0) if getattr(model, "learner", None) == "tree" else slice(None)  # trees have no coefficients
     effects = [m.new_rows_.result.effects for m in models]

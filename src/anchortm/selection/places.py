@@ -216,7 +216,7 @@ def places_of(rows: Given, xis: list[float], cut: int | None) -> tuple[Given, Pl
     """Return the rows by their environments; by default these are the anchors, and the other way round."""
     environments = rows.anchors if rows.environments is None else rows.environments
     if environments is None:
-        raise InputError("pass the environments, one for each row, or name them in a formula after '|'")
+        raise InputError("pass the environments, one for each row, or name them after '|' in a formula (y ~ x | place)")
     parts.refuse("left_out", *rows.model.specification().asked())
     groups, labels = group_codes(environments, cut)
     if rows.anchors is None and rows.model.anchor_names is None:

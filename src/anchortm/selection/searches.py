@@ -30,7 +30,7 @@ from anchortm.models.pipeline import as_pipeline, fit_arguments, with_parameters
 from anchortm.selection.batches import LeftOut
 from anchortm.selection.choice import Rule
 from anchortm.selection.folds import Grid
-from anchortm.selection.further import Further, choose_further
+from anchortm.selection.further import Further, choose_further, without_gaps
 from anchortm.selection.left_out_result import LeaveOneEnvironmentOut
 from anchortm.selection.left_out_table import left_out
 from anchortm.selection.paired_choice import MIN_ROWS
@@ -219,7 +219,9 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
             columns = named_columns(model.anchor_names, "anchor_names")
             environments = split_columns(X, columns)[1] if named else anchors
         if environments is None:
-            raise InputError("pass anchors=, or environments= to leave out, or name them in a formula after '|'")
+            raise InputError(
+                "pass anchors=, or environments= to leave out, or name them after '|' in a formula (y ~ x | place)"
+            )
         name = name_of(environments)
         if anchors is None and not named:
             groups, labels = group_codes(environments, self.cut)  # the same for all fits
@@ -257,7 +259,8 @@ class XiSearchCV(EstimatorInNotebook, FormulaMixin, BaseEstimator):
     def _further(self, rows: Given) -> _Found:
         """Return the choice by the outermost environments, which are left out together."""
         formula = self.__dict__.pop("_reads", None)
-        new = self.new if self.new is None or formula is None else formula.design(self.new)
+        new = without_gaps(rows.model, formula, self.new)
+        new = new if new is None or formula is None else formula.design(new)
         found = choose_further(rows, several_xi(self.xis), new, self.cut, jobs(self.n_jobs), self.progress)
         xi = found.smallest if self.rule == "smallest" else found.xi
         return _Found((xi,), found.table, None, None, found.verdict)

@@ -157,7 +157,10 @@ def test_new_data_are_checked() -> None:
     model = atm.ContinuousLogit.from_formula("cmedv ~ bs(lstat, 4) + zone | town", rich_data(), order=3)
     new = rich_data()[:4].reset_index(drop=True)
     for bad, message in (
-        (new.assign(zone="w"), "'zone' has levels that the fit has not seen: w; known: x, y, z"),
+        (
+            new.assign(zone="w"),
+            "'zone' has levels that the fit has not seen: w .4 rows, first at row 0.; known: x, y, z; drop",
+        ),
         (new.drop(columns="lstat"), "no column 'lstat'"),
         (new.assign(lstat=[5.0, np.nan, 5.0, 5.0]), "'lstat' is missing in 1 row, first at row 1"),
         (new.assign(lstat=1000.0), "extrapolation="),

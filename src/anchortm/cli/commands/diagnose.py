@@ -36,7 +36,7 @@ def run(options: Any) -> None:
     model, data = template(options), table_for(options)
     rows = given(model, options.formula, data, sample_weight=options.weights, offset=options.offset)
     if rows.anchors is None:
-        raise InputError("diagnose needs anchors: name them after '|' in --formula")
+        raise InputError("diagnose needs anchors: name them after '|' in --formula (y ~ x | place)")
     place = " and ".join(str(name) for name in rows.anchors.columns)
     questions = {
         "needed": lambda: _needed(rows, place),

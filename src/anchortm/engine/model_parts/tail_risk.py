@@ -30,7 +30,8 @@ def place_names(data: Any, what: str) -> tuple[Any, ...]:
     if anchors is None:
         argument = "environments" if what == WORST else "anchors"
         raise InputError(
-            f"{what} needs environments: pass fit(..., {argument}=...), or name them after '|' in a formula"
+            f"{what} needs environments: pass fit(..., {argument}=...), "
+            "or name them after '|' in a formula (y ~ x | place)"
         )
     levels = anchors.levels
     numeric = anchors.columns.shape[1] if data.in_memory else len(anchors.frame.column_names)

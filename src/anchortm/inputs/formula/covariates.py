@@ -32,7 +32,7 @@ from anchortm.inputs.formula.terms import (
     smooth_terms_of,
     without_intercept,
 )
-from anchortm.inputs.judgement import Judgement
+from anchortm.inputs.judgement import DROP_LEVELS, Judgement
 from anchortm.inputs.splines import Marks, Smooth, check_smooth_state, curves, learning_with
 
 if TYPE_CHECKING:
@@ -205,8 +205,12 @@ class CovariateTerms:
         own, values, place = self._found_levels(column, name)
         unseen = sorted({level_key(value) for value, k in zip(values, place, strict=True) if k < 0})
         if unseen:
-            listed, known = _some(unseen), _some(self.levels[name])
-            raise InputError(f"covariate {name!r} has levels that the fit has not seen: {listed}; known: {known}")
+            rows = np.flatnonzero(place[own] < 0)
+            count = "1 row" if rows.size == 1 else f"{rows.size} rows"
+            raise InputError(
+                f"covariate {name!r} has levels that the fit has not seen: {_some(unseen)} ({count}, first at row "
+                f"{rows[0]}); known: {_some(self.levels[name])}; {DROP_LEVELS}"
+            )
         return np.asarray(place[own])
 
     def _judged_column(self, column: pd.Series, name: str, judgement: Judgement) -> NDArray[Any]:

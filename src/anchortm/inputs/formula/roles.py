@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anchortm._util.checks import real_numbers
 from anchortm._util.frames import column_names, known, native, refuse_missing, select
 from anchortm.exceptions import InputError
@@ -13,6 +15,7 @@ from anchortm.inputs.formula.expressions import TRANSFORMS
 from anchortm.inputs.formula.grammar import Parsed, parse_formula
 from anchortm.inputs.formula.terms import columns_used, name_in_states, read_terms, remembers, smooth_terms_of
 from anchortm.inputs.formula.text import DOT, outside_quotes, show_names
+from anchortm.inputs.missing import LARGEST_WHOLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +108,7 @@ class Roles:
         refuse_missing(frame, "anchor")
         for name, kind in terms:
             if kind == "C":
-                frame[name] = frame[name].astype("category")
+                frame[name] = _as_codes(frame[name]).astype("category")
             elif kind == "N":
                 frame[name] = real_numbers(frame[name], f"anchor N({name})")
         return frame.rename(columns={name: f"N({name})" for name, kind in terms if kind == "N"})
@@ -161,6 +164,15 @@ class Roles:
             raise InputError(
                 f"clusters are among the covariates: {shared}; give them fixed or random effects, not both"
             )
+
+
+def _as_codes(column: pd.Series) -> pd.Series:
+    """Return a column of floats that are all whole as integers, and another one as it is."""
+    if column.dtype.kind != "f":
+        return column
+    values = column.to_numpy()
+    whole = ((values == np.round(values)) & (np.abs(values) <= LARGEST_WHOLE)).all()
+    return column.astype(np.int64) if whole else column
 
 
 def expand_dot(parsed: Parsed, names: Sequence[str]) -> str:

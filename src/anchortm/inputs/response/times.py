@@ -15,6 +15,8 @@ __all__ = ["Interval", "Surv"]
 MOST_VALUES = 10  # most values of an event that a message lists
 ORDER = "code it 1 (seen) or 0 (censored); the order is Surv(time, event, entry), not R's (start, stop, event)"
 
+NEGATIVE = "times start at 0; for an outcome that may be negative use Interval(lower, upper), upper = inf if censored"
+
 
 def Surv(time: Numbers, event: Numbers, entry: Numbers | None = None) -> Response:  # noqa: N802
     """Return a time-to-event outcome: exact where ``event`` is 1, right-censored where it is 0.
@@ -41,7 +43,7 @@ def Surv(time: Numbers, event: Numbers, entry: Numbers | None = None) -> Respons
     """
     index = aligned(time=time, event=event, entry=entry)
     t = as_numbers(time, "time")
-    refuse(t < 0, t, "time", "is negative", "times start at 0; for other numbers use Interval")
+    refuse(t < 0, t, "time", "is negative", NEGATIVE)
     seen = _events(event)
     same_length(t.size, event=seen)
     upper = np.where(seen == 1, t, np.inf)

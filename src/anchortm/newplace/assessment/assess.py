@@ -30,12 +30,12 @@ from anchortm.newplace.assessment.final import Finals
 from anchortm.newplace.assessment.labels import NUMBERS, LabelCurve, curve_further, curve_like
 from anchortm.newplace.assessment.methods import Methods
 from anchortm.newplace.assessment.sites import Sites, environment_name
-from anchortm.newplace.compare import Asked, Compared, check_compared, compared
+from anchortm.newplace.compare import Asked, Compared, check_compared, compared, warn_of_single_rows
 from anchortm.newplace.place_variance import check_places
 from anchortm.newplace.scoring import listed
 from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
 from anchortm.selection.designs import FEWEST, SHARES, further
-from anchortm.selection.further import direction_for
+from anchortm.selection.further import direction_for, without_gaps
 
 __all__ = ["assess"]
 
@@ -74,7 +74,8 @@ def assess(
         The place of each row; by default the anchors.
     new : array or frame, optional
         Rows of the new place, without outcomes. They show how far out it is, and so which question to answer: what
-        to do at a place like these, or further out. Without them both are answered.
+        to do at a place like these, or further out. Without them both are answered. If the model has
+        ``missing="drop"``, rows with missing values are left out.
     labels : int, optional
         How many outcomes of the new place you have, or can get. The answer then says whether to recalibrate with
         them. Without it the answer says how many would be worth collecting.
@@ -125,6 +126,8 @@ def assess(
     inputs = {"anchors": anchors, "environments": environments, "sample_weight": sample_weight, "offset": offset}
     inputs |= {"new": new, "labels": asked_labels, "strategies": strategies, "cut": cut}
     inputs |= {"min_rows": None if min_rows == 10 else min_rows, "random_state": random_state or None}
+    warn_of_single_rows(rows, cut)
+    new = without_gaps(rows.model, rows.formula, new)
     with Task("assessment", 5, progress) as task, _once(), rows.screened():
         base = compared(rows, asked, None, new)
         task.step()
@@ -133,7 +136,7 @@ def assess(
         if rows.missing is not None and rows.missing.rows is not None:
             n, kept = rows.missing.counts.n_rows, rows.missing.rows
             raw = {name: rows_taken(name, values, n, kept) for name, values in raw.items()}
-        run = _Run(base, model, raw, asked, asked_labels, source, new, [])
+        run = _Run(base, model, raw, asked, asked_labels, source, new, [rows.gone] if rows.gone else [])
         about = Methods.of(base.places, model, formula, inputs, random_state)
         return run.assessment(task, about)
 

@@ -17,6 +17,7 @@ from anchortm._util.html import report
 from anchortm.exceptions import AnchorTMError
 from anchortm.inputs.missing import rows_taken
 from anchortm.inputs.response import Response
+from anchortm.models.given import whole_new
 from anchortm.newplace.assessment.advice import Advice
 from anchortm.newplace.assessment.labels import DRAWS, REST
 from anchortm.newplace.assessment.words import signed
@@ -205,6 +206,12 @@ def held_back(
         Variance of shifts between places; 0 if it is not known, or if places do not differ.
     """
     found: list[dict[str, Any]] = []
+    kept = whole_new(finals["ml"], getattr(finals["ml"], "formula_", None), rows.X, "the new place")
+    rows = rows if kept is None else rows.take(kept)
+    try:
+        finals["ml"].new_rows_.design(rows.X, len(rows.response))
+    except AnchorTMError as error:
+        raise type(error)(f"the new place: {error}") from None
     base, base_logliks = rows.scores(finals["ml"])
     for name, fitted in finals.items():
         row: dict[str, Any] = dict.fromkeys((*SCORES, "gain", "se"), math.nan)

@@ -144,7 +144,8 @@ def test_places_without_complete_rows(table):
     for formula, places in ((FORMULA, {}), ("y ~ x + z", {"environments": "place"})):
         with pytest.warns(AnchorTMWarning, match=f"^{said}$"):
             found = atm.assess(DROP, formula, holes, **places, **SHORT)
-        assert said in found.notes
+        assert f"{said}." in " ".join(repr(found).partition("Need and possibility")[0].split())
+        assert f"{said}." in found.to_dict()["data"]["remarks"]
         assert len(found.sites.labels) == 6
     with pytest.warns(AnchorTMWarning, match=f"^{said}$"):
         atm.compare_strategies(DROP, holes[["x", "z"]], holes.y, holes.place, **SHORT)

@@ -136,7 +136,7 @@ def assess(
         if rows.missing is not None and rows.missing.rows is not None:
             n, kept = rows.missing.counts.n_rows, rows.missing.rows
             raw = {name: rows_taken(name, values, n, kept) for name, values in raw.items()}
-        run = _Run(base, model, raw, asked, asked_labels, source, new, [rows.gone] if rows.gone else [])
+        run = _Run(base, model, raw, asked, asked_labels, source, new, [])
         about = Methods.of(base.places, model, formula, inputs, random_state)
         return run.assessment(task, about)
 

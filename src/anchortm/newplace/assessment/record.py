@@ -32,7 +32,7 @@ def record_of(found: Assessment, rows: bool = False) -> dict[str, Any]:
     sites = found.sites
     shown = list(range(len(sites.labels))) if rows else _shown(sites.counts)
     withheld = len(sites.labels) - len(shown)
-    remarks = list(found.notes)
+    remarks = [*([f"{sites.gone}."] if sites.gone else []), *found.notes]
     if withheld:
         remarks.insert(0, _withheld(withheld, int((sites.counts < LEAST).sum())))
     hidden = not rows and found.held_back is not None and found.held_back.n < LEAST

@@ -49,6 +49,8 @@ class Sites:
         Number of rows that were dropped because values are missing.
     model, link : str
         Names of the model and of its link.
+    gone : str
+        A sentence about places whose rows were all dropped; empty if there are none.
     """
 
     labels: list[str]
@@ -66,6 +68,7 @@ class Sites:
     n_missing: int
     model: str
     link: str
+    gone: str = ""
 
     @classmethod
     def of(cls, compared: Compared, min_rows: int, ml: Any) -> Sites:
@@ -97,6 +100,7 @@ class Sites:
             0 if missing is None else int(missing.counts.n_missing),
             type(rows.model).__name__,
             _link_name(getattr(places.problem.spec, "link", "")),
+            rows.gone,
         )
 
 

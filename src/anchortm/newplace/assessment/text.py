@@ -111,6 +111,7 @@ def _data(found: Assessment) -> list[str]:
         lines.append(f"{n} place{'s have' if n > 1 else ' has'} fewer than {least}: shown, but not ranked one by one.")
     if sites.n_missing:
         lines.append(f"{sites.n_missing} rows with missing values were left out.")
+    lines += [f"{sites.gone}."] if sites.gone else []
     return lines
 
 

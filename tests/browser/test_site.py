@@ -47,6 +47,7 @@ def test_pages_that_are_wrong_are_found(browser: Any, tmp_path: Path, body: str,
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # 2026-11-19: extensions of Sphinx use names that it deprecates
 def test_nothing_is_wrong_with_the_site(tmp_path: Path) -> None:
     """Built without running the gallery."""
     pytest.importorskip("sphinx", reason="the site needs the extra docs")

@@ -337,6 +337,8 @@ def test_what_gains_in_all_folds_is_named():
     (said,) = asides(table, "further", "ml", 10)
     assert said.startswith("'equal' gains in all 4 folds (+0.07 on average).")
     assert "best of 2 strategies" in said
+    failed = rows_of(null=(0.0, 0.3, "0 of 4"), ml=ml, anchored=anchored, equal=(np.nan, np.nan, ""))
+    assert asides(failed, "further", "ml", 10) == []
     assert asides(table, "further", "anchored", 10) == []
     assert asides(table[table.strategy != "equal"], "further", "ml", 10) == []
     assert asides(table.assign(difference=-0.005), "further", "ml", 10) == []

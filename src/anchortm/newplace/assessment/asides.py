@@ -67,14 +67,15 @@ def _in_all_folds(own: pd.DataFrame, strategy: str | None) -> str:
     if strategy not in ("ml", None):
         return ""
     others = own.drop(["null", "ml"], errors="ignore")
-    folds = [tuple(map(int, text.split(" of "))) for text in others["gained"]]
-    always = others[[gained == n > 1 for gained, n in folds]]
+    others = others[others["gained"] != ""]  # without those that failed
+    counts = [text.split(" of ") for text in others["gained"]]
+    always = others[[gained == folds != "1" for gained, folds in counts]]
     always = always[always["difference"] < -GAIN]
     if always.empty:
         return ""
     best = str(always["difference"].idxmin())
+    gain, folds = signed(-always.at[best, "difference"]), always.at[best, "gained"].split(" of ")[1]
     return (
-        f"{best!r} gains in all {max(folds)[1]} folds ({signed(-always.at[best, 'difference'])} on average). The "
-        "rule for places further out judges anchoring only, so this is not a recommendation: the folds overlap, and it "
-        f"is the best of {len(others)} strategies."
+        f"{best!r} gains in all {folds} folds ({gain} on average). The rule for places further out judges anchoring "
+        f"only, so this is not a recommendation: the folds overlap, and it is the best of {len(others)} strategies."
     )

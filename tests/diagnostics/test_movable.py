@@ -7,7 +7,7 @@ import pytest
 
 import anchortm as atm
 from anchortm.diagnostics import location_shift
-from anchortm.exceptions import InputError
+from anchortm.exceptions import AnchorTMWarning, InputError
 from anchortm.inputs.response import Response
 
 mpl.use("Agg")
@@ -178,7 +178,8 @@ def test_rows_of_weight_zero_and_missing_rows_do_not_count() -> None:
     assert len(found.frame()) == 11
     assert found.r2 == pytest.approx(wanted.r2, rel=1e-9)
     holes = np.where(keep, y, np.nan)
-    dropped = location_shift(atm.NormalLinear(missing="drop"), X, holes, place)
+    with pytest.warns(AnchorTMWarning, match="1 place has no complete row and is left out: 3"):
+        dropped = location_shift(atm.NormalLinear(missing="drop"), X, holes, place)
     assert dropped.r2 == pytest.approx(wanted.r2, rel=1e-9)
 
 
@@ -230,7 +231,7 @@ def test_small_weights_and_cut_numbers() -> None:
     assert "unknown" in found._repr_html_()
     nothing = location_shift(atm.NormalLinear(), *world("d", 16, 1), sample_weight=weights)
     assert nothing.sentence.startswith("Mean covariates do not clearly predict")
-    with pytest.raises(InputError, match="each environment has one row"):
+    with pytest.raises(InputError, match="each environment has a single row"):
         location_shift(atm.NormalLinear(), *world("a", 60, 1, rows=1))
     by_number = location_shift(atm.NormalLinear(), X, y, np.random.default_rng(0).random(len(y)), cut=10)
     assert len(by_number.frame()) == 10

@@ -360,7 +360,7 @@ def test_the_steep_attack_shows_a_patient_without_the_guard() -> None:
 
 
 def test_the_steep_attack_is_stopped_by_the_guard() -> None:
-    with pytest.raises(ArithmeticError, match="keeps its sums"):
+    with pytest.raises(ArithmeticError, match="a site withholds its sums"):
         attack(None)
 
 
@@ -388,7 +388,7 @@ def test_the_flat_attack_finds_an_outcome_without_the_guard_and_is_stopped_by_it
     found, outcomes = flat_attack(OPEN)
     nearest = np.abs(outcomes - found).min()
     assert nearest < 1e-5  # of a range of 12
-    with pytest.raises(ArithmeticError, match="keeps its sums"):
+    with pytest.raises(ArithmeticError, match="a site withholds its sums"):
         flat_attack(None)
 
 

@@ -94,5 +94,5 @@ def shown(policy: Policy | None) -> float:
 
 def test_scales_that_single_out_rows_are_refused() -> None:
     assert shown(Policy(least_effective=0.0)) == pytest.approx(DATA.y[DATA.x.idxmax()], abs=0.1)
-    with pytest.raises(ArithmeticError, match="keeps its sums"):
+    with pytest.raises(ArithmeticError, match="a site withholds its sums"):
         shown(None)

@@ -182,5 +182,5 @@ def shown(policy: Policy) -> np.ndarray:
 
 def test_parameters_that_single_out_rows_of_a_stratum_are_refused() -> None:
     assert np.isfinite(shown(Policy(least_effective=0.0))).all()
-    with pytest.raises(ArithmeticError, match="a site keeps its sums"):
+    with pytest.raises(ArithmeticError, match="a site withholds its sums"):
         shown(Policy())

@@ -208,7 +208,7 @@ def test_a_strategy_that_failed_has_gained_nothing() -> None:
     ("new", "message"),
     [
         (table()[["x"]], "new: there is no column 'z'"),
-        (table().assign(x=np.nan), "new: covariate 'x' is missing"),
+        (table().assign(x=np.nan), r"new: missing values \(NaN\) in covariate 'x' \(200 rows\)"),
         (table().assign(x="a"), "new: .*numbers"),
         (table().head(0), "new has no rows"),
         (np.ones((3, 2)), "new: .*table with named columns"),

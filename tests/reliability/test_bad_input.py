@@ -1072,7 +1072,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "left out at None": (loeo(None), InputError, NO_XIS),
     "left out at words": (loeo("ab"), InputError, NO_XIS),
     "left out below 0": (loeo([-1.0]), InputError, "at least 0, not -1.0"),
-    "numbers as environments": (loeo(environments=A), InputError, r"need cut=k, .* astype\(int\) or astype\(str\)"),
+    "numbers as environments": (
+        loeo(environments=A),
+        InputError,
+        r"need cut=k, .* if they are names, use astype\(str\)",
+    ),
     "a single environment": (loeo(environments=0 * SITE), InputError, "a single environment: no rows remain"),
     "two columns of environments": (
         loeo(environments=np.column_stack([SITE, SITE])),
@@ -1124,7 +1128,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a shift between four places": (moved(), InputError, "there are 4 environments: .* needs at least 6"),
     "a shift between no places": (moved(environments=None), InputError, "pass the environments, one for each row"),
     "a shift between fewer places": (moved(environments=SITE[1:]), InputError, f"environments has 119 rows, .* {ROWS}"),
-    "a shift between numbers": (moved(environments=A), InputError, r"need cut=k, .* astype\(int\) or astype\(str\)"),
+    "a shift between numbers": (
+        moved(environments=A),
+        InputError,
+        r"need cut=k, .* if they are names, use astype\(str\)",
+    ),
     "a shift of no covariates": (moved(X=None), InputError, "there are no covariates: .* pass at least one"),
     "a shift of missing values": (
         moved(X=put(X, (3, 1), np.nan)),

@@ -131,7 +131,7 @@ RULES: list[tuple[str, Any]] = [
         lambda found: found[0].replace("the support", "--support").replace("r support", "r --support"),
     ),
     (r"lower the order", "lower --order"),
-    (r"no quantiles, cdf or sf", "no --quantiles, --cdf or --sf"),
+    (r"leave quantiles, cdf and sf out", "leave --quantiles, --cdf and --sf out"),
     (r"probabilities must", "--quantiles must"),
     (r"sample_weight", "--weights"),
     # the table

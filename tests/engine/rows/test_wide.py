@@ -301,7 +301,7 @@ def test_separation_by_another_covariate() -> None:
 def test_new_rows_and_files(tmp_path) -> None:
     data = rows(3000, 150)
     model = atm.ContinuousLogit.from_formula(f"y ~ {RIGHT} + C(code) | site", data, xi=1.0, order=3)
-    with pytest.raises(InputError, match=r"not seen: zz; known: h00000.*\(150 in all\)"):
+    with pytest.raises(InputError, match=r"not seen: zz \(3 rows, first at row 0\); known: h00000.*\(150 in all\)"):
         model.predict(data[:3].assign(hospital="zz"))
     loaded = atm.load(atm.save(model, tmp_path / "wide.json"))
     for same in (loaded, pickle.loads(pickle.dumps(model))):  # noqa: S301

@@ -168,7 +168,8 @@ def _tolerant_splines() -> dict[str, Any]:
             return spline(x, *given, extrapolation="na" if extrapolation == "raise" else extrapolation, **named)
 
         values.__is_stateful_transform__ = True  # type: ignore[attr-defined]
-        values.get_required_variables = spline.get_required_variables  # type: ignore[attr-defined]
+        if hasattr(spline, "get_required_variables"):  # from formulaic 1.2 on
+            values.get_required_variables = spline.get_required_variables  # type: ignore[attr-defined]
         return values
 
     spline_of_ours: Any = EXTRA["s"]

@@ -153,15 +153,15 @@ def check_compared(model: Any, what: str) -> None:
 
 
 def warn_of_single_rows(rows: Given, cut: int | None) -> None:
-    """Warn before any fit if nearly every row is a place of its own: that takes long and says little."""
+    """Warn before any fit if places have fewer than two rows on average: that takes long and says little."""
     environments = rows.anchors if rows.environments is None else rows.environments
     if environments is None:
         return
     groups, labels = group_codes(environments, cut)
     if 2 * labels.size > groups.size:
         warn(
-            f"{labels.size} places for {groups.size} rows: nearly every row is a place of its own, so places that are "
-            "left out say little about a new one, and all the fits take long; use larger places, such as regions",
+            f"{labels.size} places for {groups.size} rows: places have fewer than two rows on average, so left-out "
+            "places say little about a new one, and all the fits take long; use larger places, such as regions",
             AnchorTMWarning,
         )
 

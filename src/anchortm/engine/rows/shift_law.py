@@ -214,7 +214,8 @@ class NormalShift(ShiftLaw):
             peak = there
             if done.all():
                 break
-            slope, curvature = at(peak)
+            slope, now = at(peak)
+            curvature = np.where(done, curvature, now)
             ahead = slope * way > 0.0  # the peak is further on
             inside, outside = np.where(ahead, peak, inside), np.where(ahead, outside, peak)
         return peak, curvature

@@ -97,7 +97,8 @@ def _levels(present: pd.Series) -> str:
     """Return the most frequent values, as many as there is room for."""
     shown: list[str] = []
     total = present.nunique()
-    for level in present.value_counts().index[:ROOM]:
+    counts = present.value_counts(sort=False).sort_values(ascending=False, kind="stable")  # ties as they appear
+    for level in counts.index[:ROOM]:
         text = shorten(str(level), ROOM)
         if shown and sum(map(len, shown)) + 2 * len(shown) + len(text) > ROOM:
             break

@@ -378,6 +378,13 @@ def test_files_that_differ(rows: pd.DataFrame, tmp_path: Path) -> None:
         atm.NormalLinear.from_formula("y ~ x0", pl.scan_parquet(tmp_path / "nothing.parquet"))
 
 
+def test_lazy_tables_of_an_old_polars_are_refused(rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    lazy = pl.from_pandas(rows).lazy()
+    monkeypatch.setattr(pl, "__version__", "1.24.0")
+    with pytest.raises(InputError, match=r"need polars 1\.25 or newer, this is 1\.24\.0"):
+        atm.NormalLinear.from_formula("y ~ group", lazy)
+
+
 def test_polars_categories_have_the_levels_of_all_rows(rows: pd.DataFrame) -> None:
     frame = pl.from_pandas(rows.sort_values("group", ascending=False)).with_columns(
         pl.col("group").cast(pl.Categorical)

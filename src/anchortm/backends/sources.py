@@ -220,6 +220,8 @@ class PolarsSource(Source):
     def __init__(self, lazy: Any) -> None:
         import polars as pl
 
+        if tuple(map(int, pl.__version__.split(".")[:2])) < (1, 25):
+            raise InputError(f"lazy tables need polars 1.25 or newer, this is {pl.__version__}: call collect()")
         with _readable():
             schema = lazy.collect_schema()
         # categories without an order are read as text, whose order does not depend on the rows

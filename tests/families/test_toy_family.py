@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from families.toy_family import InverseGaussian
-from scipy import stats
+from scipy import integrate, stats
 from sklearn.base import clone
 
 import anchortm as atm
@@ -86,7 +86,7 @@ def test_predictions(data: pd.DataFrame, fitted: atm.AnchorGLM) -> None:
     t = np.linspace(1e-6, 60.0, 400_001)
     y = data.y.to_numpy()[:4]
     squares = [(law.cdf(v) - (y <= v)) ** 2 for v in t[::200]]
-    assert distribution.crps(y).mean() == pytest.approx(np.trapezoid(squares, t[::200], axis=0).mean(), rel=1e-2)
+    assert distribution.crps(y).mean() == pytest.approx(integrate.trapezoid(squares, t[::200], axis=0).mean(), rel=1e-2)
 
 
 def test_anchors_and_copies(data: pd.DataFrame, fitted: atm.AnchorGLM) -> None:

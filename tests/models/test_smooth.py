@@ -247,6 +247,7 @@ def test_penalised_least_squares(smooth: float) -> None:
         assert model.convexity_ == "global"
 
 
+@pytest.mark.filterwarnings("ignore:.*scipy.integrate.simps:DeprecationWarning")  # which statsmodels 0.14.0 still uses
 def test_equal_to_statsmodels() -> None:
     """GLMGam takes alpha times the integral of f''^2 in units of x, beside the log-likelihood with sigma = 1."""
     gam = pytest.importorskip("statsmodels.gam.api")

@@ -107,6 +107,16 @@ def test_arguments_in_the_wrong_places(table, call):
 DROP = atm.NormalLinear(missing="drop")
 
 
+def test_new_rows_of_several_places(table, new):
+    """They are assessed as one place, which was not said."""
+    said = "Its rows are of 2 places, taken as one: if these differ, assess each alone."
+    found = atm.assess(MODEL, FORMULA, table, new=new.assign(place=["far", "away"] * 10), **SHORT)
+    assert said in found.new.sentence
+    assert said in " ".join(str(found).split())
+    for one in (new, new.assign(place="far")):
+        assert "taken as one" not in atm.assess(MODEL, FORMULA, table, new=one, **SHORT).new.sentence
+
+
 def test_missing_values_of_the_new_place(table, new):
     """Before, rows of the new place with missing values were refused in spite of missing="drop"."""
     holes = new.assign(x=new.x.where(np.arange(20) % 7 != 0), z=new.z.where(np.arange(20) != 1), other=np.nan)

@@ -35,7 +35,7 @@ from anchortm.newplace.place_variance import check_places
 from anchortm.newplace.scoring import listed
 from anchortm.newplace.strategies import DEFAULT, STRATEGIES, Strategy, as_strategy
 from anchortm.selection.designs import FEWEST, SHARES, further
-from anchortm.selection.further import direction_for, without_gaps
+from anchortm.selection.further import without_gaps
 
 __all__ = ["assess"]
 
@@ -222,9 +222,7 @@ class _Run:
         """Return how far out the new place is."""
         if self.new is None:
             return None
-        direction, means = direction_for(self.base.rows, self.base.places, self.new)
-        assert means is not None  # noqa: S101
-        return new_place(self.base.places, ml, self.new, direction, means)
+        return new_place(self.base.rows, self.base.places, ml, self.new, self.asked.cut)
 
     def _recommendation(
         self, like: Finals, ml: Any, place: NewPlace | None

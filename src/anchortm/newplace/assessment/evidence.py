@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from anchortm._typing import Array
-from anchortm._util.frames import native
+from anchortm._util.frames import column_names, is_frame, native, select
 from anchortm.diagnostics import first_stage, location_shift, over_identification, score_test
 from anchortm.diagnostics.movable import FEWEST as FEWEST_MOVABLE
 from anchortm.engine.specification import named_columns
 from anchortm.exceptions import AnchorTMError
 from anchortm.inputs.design import split_columns
 from anchortm.models.given import Given
-from anchortm.selection.designs import Direction
-from anchortm.selection.further import INSIDE
+from anchortm.newplace.assessment.sites import environment_name
+from anchortm.selection.further import INSIDE, direction_for
 from anchortm.selection.path import anchor_path
 from anchortm.selection.places import Places
 
@@ -179,6 +179,8 @@ class NewPlace:
         Share of its rows outside the training range; NaN if the ranges are not known.
     uncounted : tuple of str
         Covariates that the distance leaves out, because their effects vary along the outcome.
+    together : int
+        Number of places that its rows name; 1 if they do not have the column.
     """
 
     n: int
@@ -186,6 +188,7 @@ class NewPlace:
     covariates: list[dict[str, Any]]
     beyond: float
     uncounted: tuple[str, ...] = ()
+    together: int = 1
 
     @property
     def inside(self) -> bool:
@@ -203,6 +206,8 @@ class NewPlace:
             cause = f" What moves its predictions most is the shift of {most['name']} ({most['shift']:+.1f} SD)."
         if self.beyond > 0.0:
             rows = f" {self.beyond:.0%} of its rows lie outside the training range of a covariate."
+        if self.together > 1:
+            rows += f" Its rows are of {self.together} places, taken as one: if these differ, assess each alone."
         return f"{far}: {verdict}.{cause}{rows}{self._caveat}"
 
     @property
@@ -222,22 +227,24 @@ class NewPlace:
         )
 
 
-def new_place(places: Places, ml: Any, new: Any, direction: Direction, means: Array) -> NewPlace:
+def new_place(rows: Given, places: Places, ml: Any, new: Any, cut: int | None) -> NewPlace:
     """Return how far out the new place is.
 
     Parameters
     ----------
+    rows : Given
+        The model and its rows.
     places : Places
         The rows by their places.
     ml : fitted model
         The fit by maximum likelihood, which reads new rows.
     new : table or array
         Rows of the new place.
-    direction : Direction
-        The order of the places in the direction of the new place.
-    means : array
-        Mean covariates of the new place.
+    cut : int or None
+        Numeric environments were cut into this many groups.
     """
+    direction, means = direction_for(rows, places, new)
+    assert means is not None  # noqa: S101
     data = places.data.without_wide()
     X = np.asarray(data.design.matrix)
     own = _means(places, X)
@@ -262,7 +269,14 @@ def new_place(places: Places, ml: Any, new: Any, direction: Direction, means: Ar
         beyond = float((outside["covariates"] != "").mean())
     assert direction.new is not None  # noqa: S101
     uncounted = tuple(map(str, places.problem.spec.varying or ()))
-    return NewPlace(int(_length(new)), direction.new, covariates, beyond, uncounted)
+    together = 1 if cut is not None else _named_places(rows, native(new))
+    return NewPlace(int(_length(new)), direction.new, covariates, beyond, uncounted, together)
+
+
+def _named_places(rows: Given, new: Any) -> int:
+    """Return how many places the new rows name, if they have the column."""
+    name = environment_name(rows)
+    return int(select(new, [name])[name].nunique()) if is_frame(new) and name in column_names(new) else 1
 
 
 def _length(table: Any) -> int:

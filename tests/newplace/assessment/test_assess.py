@@ -17,6 +17,7 @@ from anchortm.newplace.assessment.advice import DESIGNS, Advice
 from anchortm.newplace.assessment.asides import asides
 from anchortm.newplace.assessment.held_back import HeldBack
 from anchortm.newplace.assessment.text import lines_of
+from anchortm.newplace.report import assessment_page
 
 FORMULA = "y ~ x + z | place"
 FEW = {"strategies": ["widened", "anchored"], "progress": False}
@@ -423,6 +424,7 @@ def test_every_kind_of_outcome_is_assessed(name, model, data, left):
     for profile in record["views"]["profiles"]:
         if record["views"]["kind"] == "classes":
             assert np.sum(profile["density"], axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert ("Densities may bend sharply at" in assessment_page(record)) == (name in ("time", "logit"))
     if name != "cox":
         assert record["calibration"] is not None
     assert record["labels"] is not None

@@ -253,4 +253,5 @@ def _views(found: Assessment) -> dict[str, Any] | None:
     own = found.views
     if own is None:
         return None
-    return {"kind": own.kind, "x_label": own.label, "x": own.x, "xis": own.xis, "profiles": own.profiles}
+    drawn = {"x": own.x, "xis": own.xis, "profiles": own.profiles, "bends": own.bends}
+    return {"kind": own.kind, "x_label": own.label} | drawn

@@ -7,7 +7,7 @@ column, over at least five rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,8 @@ class Views:
     profiles : list of dict
         For each profile ``name``, ``about``, ``n``; ``density`` (probabilities of classes and counts), ``survival``
         (P(Y > x)) and ``median``, each by xi.
+    bends : list of float
+        Ends of the support, rounded, at which a density may bend sharply; only those that are drawn.
     """
 
     kind: str
@@ -132,6 +134,7 @@ class Views:
     x: list[Any]
     xis: list[float]
     profiles: list[dict[str, Any]]
+    bends: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +218,8 @@ def views(models: Mapping[float, Any], found: Profiles, places: Places, label: s
     options: dict[str, Any] = {} if found.offset is None else {"offset": found.offset}
     laws = {xi: model.predict_distribution(found.table, **options) for xi, model in models.items()}
     kind, x = _axis(laws, places)
-    steps = models[0.0].result_.basis.kind == "step"  # so that medians are outcomes of rows
+    basis = models[0.0].result_.basis
+    steps = basis.kind == "step"  # so that medians are outcomes of rows
     drawn = [_drawn(law, kind, x, steps) for law in laws.values()]
     rows: list[dict[str, Any]] = [
         {"name": name, "about": about, "n": n}
@@ -225,7 +229,9 @@ def views(models: Mapping[float, Any], found: Profiles, places: Places, label: s
     for row in rows:
         for part in ("density", "survival"):
             row[part] = None if any(values is None for values in row[part]) else row[part]
-    return Views(kind, label or "outcome", list(x), list(laws), rows)
+    straight = basis.kind == "bernstein" and basis.extrapolate == "linear"
+    bends = [float(f"{end:.3g}") for end in basis.support if x[0] < end < x[-1]] if straight else []
+    return Views(kind, label or "outcome", list(x), list(laws), rows, bends)
 
 
 def _drawn(law: Any, kind: str, x: Any, steps: bool) -> dict[str, Any]:

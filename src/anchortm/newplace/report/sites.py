@@ -141,7 +141,19 @@ def add_explorer(page: Page, record: dict[str, Any]) -> None:
         label="What changes with xi.",
         numbers=_medians(views) + _gains_by_xi(path) + _effects(effects),
     )
-    page.section("What does anchoring change?", chart)
+    page.section("What does anchoring change?", chart, note(_about_bends(views)))
+
+
+def _about_bends(views: dict[str, Any] | None) -> str | None:
+    """Return why densities bend at the ends of the support, if that is seen."""
+    bends = (views or {}).get("bends")
+    if not bends:
+        return None
+    return (
+        f"Densities may bend sharply at {' and '.join(map(number, bends))}. That is the model, not the data: h is a "
+        "polynomial within its support, by default between the 10% and 90% quantiles of the outcome, and a straight "
+        "line beyond."
+    )
 
 
 def _medians(views: dict[str, Any] | None) -> str:

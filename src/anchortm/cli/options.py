@@ -189,14 +189,14 @@ def add_new(command: argparse.ArgumentParser) -> None:
 
 
 def add_strategies(command: argparse.ArgumentParser, quantiles: str) -> None:
-    """Add the strategies, and how large sites must be; ``quantiles`` says where small ones do not count."""
+    """Add the strategies, and how large places must be; ``quantiles`` says where small ones do not count."""
     command.add_argument("--strategies", metavar="NAME,...", help=STRATEGIES)
     command.add_argument(
         "--min-rows",
         type=int,
         default=10,
         metavar="N",
-        help=f"sites with fewer rows, or fewer than 5 events, do not count in {quantiles} (default 10)",
+        help=f"places with fewer rows, or fewer than 5 events, do not count in {quantiles} (default 10)",
     )
 
 

@@ -57,13 +57,13 @@ def add(command: Any) -> None:
     command.add_argument(
         "-s", "--save", metavar="FILE", help="write the recommended model, fitted to all rows, to this .json file"
     )
-    add_output(command, "the scores of each strategy at each site")
-    add_plot(command, "gains and losses by site")
+    add_output(command, "the scores of each strategy at each place")
+    add_plot(command, "gains and losses by place")
     command.add_argument("--report", metavar="FILE", help="write all of it to this .html file, with interactive plots")
     command.add_argument(
         "--rows",
         action="store_true",
-        help="include sites with fewer than 5 rows, and predictions of single rows, in --report and --json",
+        help="include places with fewer than 5 rows, and predictions of single rows, in --report and --json",
     )
     add_json(command, "everything")
 

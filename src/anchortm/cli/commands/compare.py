@@ -1,4 +1,4 @@
-"""Compare strategies at left-out sites."""
+"""Compare strategies at left-out places."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def add(command: Any) -> None:
         "--design",
         choices=list(DESIGNS),
         metavar="DESIGN",
-        help="like: leave out one site after another, for a new place like these; further: leave out the outermost "
-        "sites, for a place further out; both (the default with at least 8 sites)",
+        help="like: leave out one place after another, for a new place like these; further: leave out the outermost "
+        "places, for one further out; both (the default with at least 8 places)",
     )
     add_strategies(command, "q90 and worst")
     add_environments(command)
-    add_output(command, "the scores of each strategy at each site")
-    add_plot(command, "gains and losses by site")
+    add_output(command, "the scores of each strategy at each place")
+    add_plot(command, "gains and losses by place")
     command.add_argument("--report", metavar="FILE", help="write all of it to this .html file, which needs no network")
-    add_json(command, "the verdict, the tables and the scores at each site")
+    add_json(command, "the verdict, the tables and the scores at each place")
 
 
 def run(options: Any) -> None:
-    """Print, write and draw how strategies predict sites that they have not seen."""
+    """Print, write and draw how strategies predict places that they have not seen."""
     from anchortm.cli.fits import environments, prepare, start_workers
     from anchortm.cli.new_place import inputs, new_rows, strategies
     from anchortm.cli.output import check_outputs, report, tell

@@ -26,7 +26,7 @@ from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.missing import How
 from anchortm.inputs.targets import Proxies, TargetShift
 from anchortm.models.attributes import FRONT
-from anchortm.models.from_formula import FormulaMixin, with_roles
+from anchortm.models.from_formula import FormulaMixin, refuse_swapped, with_roles
 from anchortm.models.given import given
 from anchortm.models.names import in_python
 from anchortm.models.recalibrated import Recalibrated
@@ -212,6 +212,7 @@ class TransformationModel(Recalibrated, FormulaMixin, CopiedWithRows, BaseEstima
         beside: dict[str, Any] = {"environments": environments, "sample_weight": sample_weight, "offset": offset}
         if isinstance(X, str):
             return self._fit_formula(X, y, anchors, **beside)
+        refuse_swapped(y, "the formula comes first: fit({}, data)")
         problem = self.problem(X, y, anchors=anchors, **beside)
         result = remarked(problem, problem.fit())
         if flag(self.place_variance, "place_variance"):

@@ -33,7 +33,7 @@ from anchortm.inputs.missing import (
     whole_rows,
 )
 from anchortm.inputs.parts import refuse
-from anchortm.models.from_formula import check_formula, whole_table, with_roles
+from anchortm.models.from_formula import check_formula, refuse_swapped, whole_table, with_roles
 
 __all__ = ["ROWS", "Given", "given", "whole", "whole_new"]
 
@@ -143,11 +143,7 @@ def given(
     """
     rows = Given(model, X, y, anchors, sample_weight, offset, environments)
     if not isinstance(X, str):
-        if isinstance(y, str) and "~" in y:
-            raise InputTypeError(
-                f"the formula {y!r} comes where the table should be: after the model, the formula comes first, then "
-                f"the table (model, {y!r}, data)"
-            )
+        refuse_swapped(y, "after the model, the formula comes first, then the table (model, {}, data)")
         return _arrays(rows)
     if isinstance(y, (str, PathLike)) and str(y).lower().endswith(TEXT_FILES):
         raise InputTypeError(f"{str(y)!r} is a file, not a table: pass pandas.read_csv({str(y)!r})")

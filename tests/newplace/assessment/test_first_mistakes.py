@@ -98,10 +98,19 @@ def test_arguments_in_the_wrong_places(table, call):
         call(MODEL, FORMULA, "rows.csv")
     with pytest.raises(InputTypeError, match=r"command line calls c-logit is ContinuousLogit\(\) here"):
         call("c-logit", FORMULA, table)
+
     with pytest.raises(InputTypeError, match=r"is ParametricSurvival\(dist='weibull'\) here"):
         call("weibull", FORMULA, table)
     with pytest.raises(InputTypeError, match=r"not 'logit'$"):
         call("logit", FORMULA, table)
+
+
+def test_a_fit_with_the_table_first(table):
+    for model in (MODEL, atm.AnchorGLM(), atm.CoxPH()):
+        with pytest.raises(InputTypeError, match=r"the formula comes first: fit\('y ~ x \+ z \| place', data\)"):
+            model.fit(table, FORMULA)
+    with pytest.raises(InputTypeError, match=r"a formula is a string .*, not DataFrame$"):
+        MODEL.from_formula(table, FORMULA)
 
 
 DROP = atm.NormalLinear(missing="drop")

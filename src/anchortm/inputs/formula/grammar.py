@@ -36,7 +36,7 @@ class Parsed:
 def parse_formula(text: str, longest: int = MAX_LENGTH) -> Parsed:
     """Return the parts of ``outcome | strata ~ covariates | anchors``, each checked for what it may contain."""
     if not isinstance(text, str):
-        raise InputTypeError(f"a formula is a string such as 'y ~ x1 + x2 | site', not {text!r}")
+        raise InputTypeError(f"a formula is a string such as 'y ~ x1 + x2 | site', not {type(text).__name__}")
     if len(text) > longest:
         raise InputError(f"the formula has {len(text)} characters, more than {longest}")
     try:

@@ -13,7 +13,7 @@ COMMANDS = {
     "detail.",
     "assess": "Find out whether anything helps at a new place, and what to do: keep maximum likelihood, anchor, "
     "recalibrate or collect some outcomes there. Prints the reasons, and writes a page for browsers with --report.",
-    "compare": "Compare strategies at left-out places: does anchoring help at a new place? Measures maximum likelihood, "
+    "compare": "Compare strategies at left-out places: does anchoring help at a new one? Measures maximum likelihood, "
     "a wider spread and anchoring at places like these and at places further out, and says what to use.",
     "parents": "Find causes of the outcome: the covariates in every set that explains it in the same way at all sites "
     "(invariant causal prediction). Tests all sets. Assumes that nothing hidden acts on both the outcome and its "

@@ -32,6 +32,7 @@ __all__ = [
     "native",
     "read_csv",
     "refuse_missing",
+    "refuse_swapped",
     "row_index",
     "select",
     "take",
@@ -156,6 +157,12 @@ def is_batched(data: Any) -> bool:
     if module == "pyarrow":
         return "Dataset" in name
     return (module == "polars" and name == "LazyFrame") or (module.startswith("dask") and name == "DataFrame")
+
+
+def refuse_swapped(table: Any, order: str) -> None:
+    """Refuse a formula in the place of a table; ``order`` says what comes first, with {} for the formula."""
+    if isinstance(table, str) and "~" in table:
+        raise InputTypeError(f"the formula {table!r} comes where the table should be: {order.format(repr(table))}")
 
 
 def is_frame(X: Any) -> bool:

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from anchortm._typing import AnyTable, Columns, Covariates, Labels, Numbers, Outcome, PlaceWeights, Seed
 from anchortm._util.checks import flag
 from anchortm._util.estimators import BaseEstimator, CopiedWithRows
+from anchortm._util.frames import refuse_swapped
 from anchortm._util.pipelines import is_pipeline, model_of
 from anchortm._util.progress import Task
 from anchortm.backends.sources import open_source
@@ -26,7 +27,7 @@ from anchortm.inputs.formula.grammar import parse_formula
 from anchortm.inputs.missing import How
 from anchortm.inputs.targets import Proxies, TargetShift
 from anchortm.models.attributes import FRONT
-from anchortm.models.from_formula import FormulaMixin, refuse_swapped, with_roles
+from anchortm.models.from_formula import FormulaMixin, with_roles
 from anchortm.models.given import given
 from anchortm.models.names import in_python
 from anchortm.models.recalibrated import Recalibrated

@@ -18,7 +18,7 @@ from anchortm.inputs.missing import Missing, columns_of_inputs, whole_rows
 from anchortm.inputs.parts import refuse
 from anchortm.predict.new_rows import NO_OUTCOME
 
-__all__ = ["FormulaMixin", "check_formula", "refuse_swapped", "whole_table", "with_roles"]
+__all__ = ["FormulaMixin", "check_formula", "whole_table", "with_roles"]
 
 
 class FormulaMixin:
@@ -109,12 +109,6 @@ class FormulaMixin:
     def _covariates(self, X: Any) -> Any:
         """Return the covariates that the formula makes from a table; without a formula, X itself."""
         return self.formula_.design(X) if hasattr(self, "formula_") and X is not None else X
-
-
-def refuse_swapped(second: Any, order: str) -> None:
-    """Refuse a formula as second of two arguments; ``order`` says which comes first, with the formula for {}."""
-    if isinstance(second, str) and "~" in second:
-        raise InputTypeError(f"the formula {second!r} comes where the table should be: {order.format(repr(second))}")
 
 
 def check_formula(model: Any, data: Any, anchors: Any = None) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchortm._messages import warn
-from anchortm._util.frames import aligned, column_names, is_batched, is_frame, native, select
+from anchortm._util.frames import aligned, column_names, is_batched, is_frame, native, refuse_swapped, select
 from anchortm._util.pipelines import is_pipeline
 from anchortm.engine.environment_weights import asks
 from anchortm.engine.problem import Problem
@@ -33,7 +33,7 @@ from anchortm.inputs.missing import (
     whole_rows,
 )
 from anchortm.inputs.parts import refuse
-from anchortm.models.from_formula import check_formula, refuse_swapped, whole_table, with_roles
+from anchortm.models.from_formula import check_formula, whole_table, with_roles
 
 __all__ = ["ROWS", "Given", "given", "whole", "whole_new"]
 

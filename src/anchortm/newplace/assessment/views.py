@@ -229,9 +229,14 @@ def views(models: Mapping[float, Any], found: Profiles, places: Places, label: s
     for row in rows:
         for part in ("density", "survival"):
             row[part] = None if any(values is None for values in row[part]) else row[part]
-    straight = basis.kind == "bernstein" and basis.extrapolate == "linear"
-    bends = [float(f"{end:.3g}") for end in basis.support if x[0] < end < x[-1]] if straight else []
-    return Views(kind, label or "outcome", list(x), list(laws), rows, bends)
+    return Views(kind, label or "outcome", list(x), list(laws), rows, _bends(basis, x))
+
+
+def _bends(basis: Any, x: Any) -> list[float]:
+    """Return the ends of the support, rounded, at which densities may bend among the outcomes that are drawn."""
+    if basis.kind != "bernstein" or basis.extrapolate != "linear":
+        return []
+    return [float(f"{end:.3g}") for end in basis.support if x[0] < end < x[-1]]
 
 
 def _drawn(law: Any, kind: str, x: Any, steps: bool) -> dict[str, Any]:

@@ -89,7 +89,7 @@ told, verdict = in_advance(pc.model, pc.formula, pc.known, pc.new)
 *then, fits = gains(pc.model, pc.formula, pc.known, pc.new)
 shown["Computers: months 25 to 35"] = told, *then
 report(f"computers, {pc.held}", told, verdict, *then)
-dated = pc.model.__class__().fit(pc.formula.replace(" |", " + trend |"), pc.known)
+dated = pc.model.__class__().fit(pc.formula.replace(" | trend", " + trend"), pc.known)
 gain_of = {}
 for name, fit in {"xi = 0": fits[0], f"xi = {verdict.xi:g}": fits[verdict.xi], "month as a covariate": dated}.items():
     error = np.abs(pc.new.price - fit.predict(pc.new)).mean()
